@@ -1,0 +1,1 @@
+"""Operate EchoMQ job queues on Redis and Valkey."""
