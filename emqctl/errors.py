@@ -1,0 +1,70 @@
+"""Everything that can go wrong for a reason an operator can act on.
+
+Errors hold fields; ``str()`` makes the sentence, ``hint`` says the way out.
+What escapes as any other exception is a bug of emqctl.
+"""
+
+from __future__ import annotations
+
+
+class EmqError(Exception):
+    """Base of all errors of emqctl; ``hint`` is one line, or None."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Malformed(EmqError, ValueError):
+    """A name, id, time or URL that is not well-formed; nothing was sent to a server.
+
+    ``what`` is the kind of thing, ``value`` the text as given, ``why`` the rule it breaks.
+    """
+
+    def __init__(self, what: str, value: str, why: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{value!r} is not {what}: {why}", hint=hint)
+        self.what, self.value, self.why = what, value, why
+
+
+class BadUsage(EmqError):
+    """Options or settings that do not go together."""
+
+
+class LocalFault(EmqError):
+    """This machine's fault: an output that is full, a file that cannot be read, no server program."""
+
+
+class NotFound(EmqError):
+    """No such queue, job or lane, or no EchoMQ deployment in that database."""
+
+
+class Refused(EmqError):
+    """The thing is in a state in which this is not done."""
+
+
+class WrongType(Refused):
+    """A key holds another Redis type than the protocol says."""
+
+    def __init__(self, key: str, found: str, expected: str) -> None:
+        super().__init__(f"{key} is a {found}, not a {expected}")
+        self.key, self.found, self.expected = key, found, expected
+
+
+class Unreachable(EmqError):
+    """The server cannot be reached, does not answer in time, or cannot serve now."""
+
+
+class WrongVersion(EmqError):
+    """The deployment speaks a wire version this tool does not know."""
+
+
+class Denied(EmqError):
+    """The server refused the user, the password, or a command of this user."""
+
+
+class Interrupted(BaseException):
+    """A signal asks the run to end; raised where nothing is left half done."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
