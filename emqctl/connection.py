@@ -1,0 +1,234 @@
+"""The one module that knows redis-py: connect, send commands, translate what goes wrong.
+
+RESP2 and bytes: the first thing on the wire is the command itself, after one AUTH where there is a
+password. Nothing is ever sent twice: a script that outlived a timeout would run again.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from emqctl.config import Settings
+from emqctl.errors import Denied, EmqError, Unreachable, WrongType
+from emqctl.keyspace import FIXED, NAMED, VERSION_KEY, decode, parse
+from emqctl.replies import Command, WrongTypeReply, from_reply, too_old
+from emqctl.times import brief_ms
+
+KNOWN_VERSIONS = ("echomq:2.4.1", "echomq:2.4.2", "echomq:3.0.0")
+
+Notify = Callable[[str], None]
+
+
+class Server:
+    """One connection to one server.
+
+    ``ask`` sends any number of commands in one round trip. The first one also carries the wire
+    version and the server's clock, so that neither costs a round trip of its own.
+    """
+
+    def __init__(self, client: Any, shown: str, notify: Notify) -> None:
+        self.shown = shown
+        self.notify = notify
+        self.round_trips = 0
+        self.commands = 0
+        self._client = client
+        self._greeted = False
+        self._version: bytes | EmqError | None = None
+        self._clock_offset_ms: int | None = None
+
+    def ask(self, *commands: Command, atomic: bool = False) -> list[Any]:
+        """Return the replies; raise the first error among them. See ``try_ask``."""
+        replies = self.try_ask(*commands, atomic=atomic)
+        for reply in replies:
+            if isinstance(reply, EmqError):
+                raise reply
+        return replies
+
+    def try_ask(self, *commands: Command, atomic: bool = False) -> list[Any]:
+        """Return one reply a command, an EmqError in the place of each that failed.
+
+        ``atomic`` wraps them in MULTI … EXEC; where this user may not, they are sent bare, with a note.
+        """
+        greeting: list[Command] = [] if self._greeted else [("GET", VERSION_KEY), ("TIME",)]
+        wrapped: list[Command] = [("MULTI",), *commands, ("EXEC",)] if atomic else list(commands)
+        replies = self._exchange([*greeting, *wrapped])
+        if greeting:
+            self._greet(*replies[:2])
+        replies = replies[len(greeting) :]
+        if atomic:
+            replies = self._unwrap(replies, commands)
+        return self._with_found_types(replies)
+
+    @property
+    def version(self) -> str | None:
+        """The wire version this deployment states; None when it states none or hides it."""
+        self._ensure_greeted()
+        return None if self._version is None or isinstance(self._version, EmqError) else decode(self._version)
+
+    @property
+    def hides_version(self) -> bool:
+        """Whether this user may not read the wire version."""
+        self._ensure_greeted()
+        return isinstance(self._version, EmqError)
+
+    def now_ms(self) -> int:
+        """Return the server's clock in ms since 1970; this machine's, with a note, where TIME is denied."""
+        self._ensure_greeted()
+        if self._clock_offset_ms is None:
+            self._clock_offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
+            self.notify("this user may not ask for the server's time: ages and leases are by this machine's clock")
+        return time.monotonic_ns() // 1_000_000 + self._clock_offset_ms
+
+    def _ensure_greeted(self) -> None:
+        if not self._greeted:
+            self.try_ask()
+
+    def _greet(self, version: bytes | EmqError | None, clock: tuple[int, int] | EmqError) -> None:
+        for reply in (version, clock):
+            if isinstance(reply, EmqError) and not isinstance(reply, Denied):
+                raise reply
+        self._greeted = True
+        self._version = version
+        if not isinstance(clock, EmqError):
+            self._clock_offset_ms = clock[0] * 1000 + clock[1] // 1000 - time.monotonic_ns() // 1_000_000
+        if isinstance(version, EmqError):
+            self.notify("this user may not read the wire version: reading on as if it were known")
+        elif version is not None and decode(version) not in KNOWN_VERSIONS:
+            self.notify(f"unknown wire version {decode(version)!r}: what is shown may be wrong")
+
+    def _unwrap(self, replies: list[Any], commands: Sequence[Command]) -> list[Any]:
+        begun, *bare, results = replies
+        if isinstance(begun, Denied):
+            self.notify("this user may not use MULTI: the figures are not of one moment")
+            return bare
+        for refused in (begun, *bare, results):
+            if isinstance(refused, EmqError):
+                raise refused
+        return [self._translated(result, command) for result, command in zip(results, commands, strict=True)]
+
+    def _with_found_types(self, replies: list[Any]) -> list[Any]:
+        keys = [reply.key for reply in replies if isinstance(reply, WrongTypeReply)]
+        if not keys:
+            return replies
+        found = dict(zip(keys, self._exchange([("TYPE", key) for key in keys]), strict=True))
+        return [
+            WrongType(decode(reply.key), _type_word(found[reply.key]), _expected_type(reply.key))
+            if isinstance(reply, WrongTypeReply)
+            else reply
+            for reply in replies
+        ]
+
+    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        import redis
+
+        self.round_trips += 1
+        self.commands += len(commands)
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        try:
+            replies = pipeline.execute(raise_on_error=False)
+        except redis.RedisError as error:
+            raise self._broken(error) from error
+        translated = [self._translated(reply, command) for reply, command in zip(replies, commands, strict=True)]
+        for reply in translated:
+            if isinstance(reply, Unreachable):
+                raise reply
+        return translated
+
+    def _translated(self, reply: Any, command: Command) -> Any:
+        import redis
+
+        if not isinstance(reply, redis.RedisError):
+            return reply
+        text = _reply_text(reply)
+        if "syntax error" in text and "BYLEX" in command:
+            return too_old(self.shown, self._server_version())
+        return from_reply(text, command, self.shown)
+
+    def _server_version(self) -> str | None:
+        information = self._exchange([("INFO", "server")])[0]
+        return None if isinstance(information, EmqError) else str(information.get("redis_version"))
+
+    def _broken(self, error: Exception) -> EmqError:
+        import redis
+
+        if isinstance(error, redis.TimeoutError):
+            limit = brief_ms(int(self._client.connection_pool.connection_kwargs["socket_timeout"] * 1000))
+            hint = "raise --request-timeout, or check that this is a Redis or Valkey port"
+            return Unreachable(f"no answer from {self.shown} within {limit}", hint=hint)
+        if isinstance(error, redis.ResponseError | redis.AuthenticationError | redis.BusyLoadingError):
+            return from_reply(_reply_text(error), (), self.shown)
+        if isinstance(error, redis.InvalidResponse):
+            hint = "check host and port; a TLS port wants rediss://"
+            return Unreachable(f"{self.shown} does not answer as Redis or Valkey does", hint=hint)
+        return _unreachable(error, self.shown)
+
+
+@contextmanager
+def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
+    """Yield a Server; the connection is made by the first command and closed at the end."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    endpoint = settings.endpoint
+    where: dict[str, Any] = {"path": endpoint.path} if endpoint.path else {"host": endpoint.host, "port": endpoint.port}
+    kind: type[redis.Connection | redis.UnixDomainSocketConnection] = redis.Connection
+    if endpoint.path:
+        kind = redis.UnixDomainSocketConnection
+    elif endpoint.tls:
+        kind = redis.SSLConnection
+    if not endpoint.path:
+        where["socket_connect_timeout"] = settings.timeout_s
+    pool = redis.ConnectionPool(
+        connection_class=kind,
+        max_connections=1,
+        db=endpoint.db,
+        username=endpoint.username,
+        password=endpoint.password,
+        socket_timeout=settings.timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        driver_info=None,
+        **where,
+    )
+    try:
+        yield Server(redis.Redis(connection_pool=pool), str(endpoint), notify)
+    finally:
+        pool.disconnect()
+
+
+def _unreachable(error: BaseException, shown: str) -> EmqError:
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Unreachable(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")
+    if isinstance(cause, ssl.SSLError):
+        hint = "a port without TLS wants redis://"
+        return Unreachable(f"{shown} does not speak TLS as expected ({cause.reason})", hint=hint)
+    if isinstance(cause, FileNotFoundError | PermissionError) or (isinstance(cause, OSError) and cause.strerror):
+        reason = str(cause.strerror).lower()
+        return Unreachable(f"cannot reach {shown}: {reason}", hint="name the server with --url or EMQCTL_URL")
+    hint = "a TLS port wants rediss://; a server without TLS, redis://"
+    return Unreachable(f"{shown} closed the connection", hint=hint)
+
+
+def _reply_text(error: Exception) -> str:
+    """Put the first word back that redis-py splits from the errors it has classes for."""
+    word = getattr(error, "status_code", None)
+    return f"{word} {error}" if word and word != "ERR" else str(error)
+
+
+def _expected_type(key: bytes) -> str:
+    name = parse(key)
+    if name.type is None:
+        return "key of this name"
+    return NAMED[name.type] if name.id is not None else FIXED[name.type]
+
+
+def _type_word(reply: Any) -> str:
+    return "key of a hidden type" if isinstance(reply, EmqError) else decode(reply)

@@ -1,0 +1,124 @@
+"""Error replies of a server, told by their first word and turned into errors of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from emqctl.errors import BadUsage, Denied, EmqError, Refused, Unreachable
+from emqctl.keyspace import decode
+
+Command = Sequence[bytes | str | int]
+
+
+class WrongTypeReply(Refused):
+    """A command met a key of another type; whoever sent it can ask which (see ``Server``)."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(f"{decode(key)} holds another type than the protocol says")
+        self.key = key
+
+
+def from_reply(text: str, command: Command, shown: str) -> EmqError:
+    """Turn an error reply to ``command`` from the server ``shown`` into an error."""
+    first, _, rest = text.partition(" ")
+    if first == "WRONGTYPE":
+        return WrongTypeReply(_key_of(command))
+    if first == "NOPERM":
+        return _denied(command, shown)
+    for phrase, error in _BY_PHRASE.items():
+        if phrase in text:
+            return error(text, rest, shown)
+    if first in _BY_FIRST_WORD:
+        return _BY_FIRST_WORD[first](text, rest, shown)
+    return Refused(f"{shown} answered {_name_of(command)} with: {text}")
+
+
+def too_old(shown: str, version: str | None) -> EmqError:
+    """Return the error for a server without ``ZRANGE … BYLEX REV``."""
+    found = f"runs version {version}" if version else "does not know ZRANGE with BYLEX"
+    return Refused(f"{shown} {found}", hint="emqctl needs Redis 6.2 or later, or any Valkey")
+
+
+def _name_of(command: Command) -> str:
+    return _text(command[0]) if command else "the connection"
+
+
+def _key_of(command: Command) -> bytes:
+    key = command[1] if len(command) > 1 else b""
+    return key if isinstance(key, bytes) else _text(key).encode()
+
+
+def _text(word: bytes | str | int) -> str:
+    return decode(word) if isinstance(word, bytes) else str(word)
+
+
+def _denied(command: Command, shown: str) -> Denied:
+    words = " ".join(_text(word) for word in command[:2])
+    hint = f"the ACL of this user must allow +{_name_of(command).lower()} on ~emq:* and ~{{emq}}:*"
+    return Denied(f"{shown} denied {words} to this user", hint=hint)
+
+
+def _auth_needed(_text: str, _rest: str, shown: str) -> EmqError:
+    hint = "give one with --password-file FILE, --askpass or EMQCTL_PASSWORD"
+    return Denied(f"{shown} wants a password", hint=hint)
+
+
+def _auth_refused(_text: str, _rest: str, shown: str) -> EmqError:
+    return Denied(f"{shown} refused the user name or password", hint="check EMQCTL_PASSWORD or --password-file")
+
+
+def _elsewhere(_text: str, rest: str, shown: str) -> EmqError:
+    slot, _, node = rest.partition(" ")
+    hint = f"name that node: --url redis://{node}/0"
+    return Unreachable(f"{shown} does not serve slot {slot}: it is at {node}", hint=hint)
+
+
+def _moving(_text: str, _rest: str, shown: str) -> EmqError:
+    return Unreachable(f"{shown}: the slot is being moved, nothing was done", hint="run it again in a moment")
+
+
+def _busy(what: str) -> Callable[[str, str, str], EmqError]:
+    def error(_text: str, _rest: str, shown: str) -> EmqError:
+        return Unreachable(f"{shown} {what}", hint="run it again in a moment")
+
+    return error
+
+
+def _refused(what: str, hint: str) -> Callable[[str, str, str], EmqError]:
+    def error(_text: str, _rest: str, shown: str) -> EmqError:
+        return Refused(f"{shown} {what}", hint=hint)
+
+    return error
+
+
+def _no_database(text: str, _rest: str, shown: str) -> EmqError:
+    return BadUsage(f"{shown} has no such database: {text}", hint="name another database number in the URL")
+
+
+def _no_password_set(_text: str, _rest: str, shown: str) -> EmqError:
+    return Denied(f"{shown} has no password set, and one was given", hint="leave the password out")
+
+
+_BY_PHRASE = {
+    "DB index is out of range": _no_database,
+    "SELECT is not allowed": _no_database,
+    "without any password": _no_password_set,
+    "no password is set": _no_password_set,
+    "invalid password": _auth_refused,
+    "unknown command": _refused("does not know a command emqctl needs", "emqctl needs Redis 6.2 or any Valkey"),
+}
+_BY_FIRST_WORD: dict[str, Callable[[str, str, str], EmqError]] = {
+    "NOAUTH": _auth_needed,
+    "WRONGPASS": _auth_refused,
+    "LOADING": _busy("is loading its data"),
+    "BUSY": _busy("is busy with a script"),
+    "MASTERDOWN": _busy("is a replica that lost its primary"),
+    "CLUSTERDOWN": _busy("says the cluster is down"),
+    "MOVED": _elsewhere,
+    "ASK": _elsewhere,
+    "TRYAGAIN": _moving,
+    "READONLY": _refused("is a replica: nothing can be changed there", "name the primary in --url"),
+    "OOM": _refused("is out of memory and takes no writes", "raise maxmemory or free memory first"),
+    "MISCONF": _refused("takes no writes: it cannot persist", "see the server's log"),
+    "NOREPLICAS": _refused("takes no writes: it has too few replicas", "see min-replicas-to-write"),
+}
