@@ -1,0 +1,214 @@
+"""Listing jobs: from which sets, in which order, how many, and what is shown of each.
+
+Sets with equal scores (pending, dead, lanes) are read by lexical bounds and a lexical cursor; sets
+scored by time (active, schedule) from their near end, or, when all or a mint window is wanted, by
+ZSCAN and a sort. No command asks for more than a page, and no payload is fetched before its length.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from emqctl import branded, times
+from emqctl.branded import BrandedId
+from emqctl.connection import Server
+from emqctl.errors import EmqError
+from emqctl.keyspace import decode
+from emqctl.lanes import first_pages, known_lanes
+from emqctl.queues import Queue
+from emqctl.records import BrowsedJob
+from emqctl.replies import Command
+from emqctl.rows import Row, read_rows
+from emqctl.walks import PAGE, SetWalk
+from emqctl.window import MintBounds
+
+LANE_ROWS = 10_000  # ids read ahead over all lanes together …
+FEWEST = 20  # … but so many of each
+ROWS = 500  # rows read in one round trip
+PREVIEW = 60  # characters
+
+STATES = ("pending", "active", "scheduled", "dead")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to list. ``limit`` 0 is all; ``lane`` and ``flat`` narrow it to one lane or to jobs without one."""
+
+    state: str = "pending"
+    limit: int = 20
+    bounds: MintBounds = field(default_factory=MintBounds)
+    lane: BrandedId | None = None
+    flat: bool = False
+    reverse: bool = False
+    payload: bool = False
+
+    @property
+    def selects_by_row(self) -> bool:
+        """Whether only the row of a job tells if it is wanted: pending jobs are told by their set."""
+        return self.state != "pending" and (self.flat or self.lane is not None)
+
+    def wants(self, job: BrowsedJob) -> bool:
+        """Tell whether a job is of the lane, or of none, that was asked for."""
+        return job.lane == (bytes(self.lane) if self.lane else None)
+
+
+class Place(NamedTuple):
+    """Where an id was met: the lane it waits in, or the score it has."""
+
+    member: bytes
+    lane: bytes | None = None
+    score: float | None = None
+
+
+class Listing:
+    """The jobs of a request, read while they are iterated; the counts are true afterwards.
+
+    ``total`` is how many the request would show without its limit, None where only reading all rows
+    would tell; ``rowless`` how many of the shown ids have no row; ``last`` is the id shown last.
+    """
+
+    def __init__(self, jobs: Iterator[BrowsedJob], limit: int, total: int | None) -> None:
+        self._jobs = jobs
+        self._limit = limit
+        self.total = total
+        self.shown = 0
+        self.rowless = 0
+        self.last: bytes | None = None
+
+    def __iter__(self) -> Iterator[BrowsedJob]:
+        for job in islice(self._jobs, self._limit or None):
+            self.shown += 1
+            self.last = job.id
+            self.rowless += job.payload_bytes is None and job.attempts is None
+            yield job
+
+    @property
+    def more(self) -> bool:
+        """Whether the limit cut the listing; may read on to find out."""
+        if not self._limit or self.shown < self._limit:
+            return False
+        return self.shown < self.total if self.total is not None else next(self._jobs, None) is not None
+
+
+def browse(queue: Queue, request: Request) -> Listing:
+    """List the jobs of one state, newest first (by mint), or next in time for active and scheduled."""
+    by_score = request.state in {"active", "scheduled"}
+    places, total = _by_score(queue, request) if by_score else _by_mint(queue, request)
+    if request.selects_by_row:
+        return Listing(filter(request.wants, _read_rows(queue, request, places)), request.limit, None)
+    wanted = islice(places, request.limit or None)
+    return Listing(_read_rows(queue, request, wanted), request.limit, total)
+
+
+def _by_mint(queue: Queue, request: Request) -> tuple[Iterator[Place], int]:
+    """Return the members of all sets of the state merged by id, and how many there are."""
+    server, keys = queue.server, queue.keys
+    newest_first = not request.reverse
+    merged = request.state == "pending" and not request.flat and not request.lane
+    walk = SetWalk(
+        keys.dead if request.state == "dead" else keys.lane(request.lane) if request.lane else keys.pending,
+        request.bounds.window(server.now_ms),
+        newest_first,
+        min(request.limit or PAGE, PAGE),
+    )
+    sources = first_pages(keys) if merged else []
+    first, count, *named = _checked(queue.look(walk.page_command, walk.count_command, *sources, counting=False))
+    places = [_places(server, walk, first, bytes(request.lane) if request.lane else None)]
+    lanes = known_lanes(server, keys, named) if merged else []
+    page = min(walk.page, max(FEWEST, LANE_ROWS // max(len(lanes), 1)))
+    for some in _batches(lanes, PAGE):
+        walks = [replace(walk, key=keys.lane(lane), page=page) for lane in some]
+        replies = server.ask(*(command for each in walks for command in (each.page_command, each.count_command)))
+        for lane, each, found, in_lane in zip(some, walks, replies[::2], replies[1::2], strict=True):
+            count += in_lane
+            places.append(_places(server, each, found, bytes(lane)))
+    return heapq.merge(*places, key=lambda place: place.member, reverse=newest_first), count
+
+
+def _places(server: Server, walk: SetWalk, first: Sequence[bytes], lane: bytes | None) -> Iterator[Place]:
+    for page in walk.pages(server, first):
+        yield from (Place(member, lane) for member in page)
+
+
+def _by_score(queue: Queue, request: Request) -> tuple[Iterator[Place], int]:
+    """Return the members of a set scored by time, nearest first, and how many there are."""
+    keys = queue.keys
+    key = keys.active if request.state == "active" else keys.schedule
+    window = request.bounds.window(queue.server.now_ms)
+    if window.is_open and 0 < request.limit <= PAGE and not request.selects_by_row:
+        order = ("REV",) if request.reverse else ()
+        nearest = ("ZRANGE", key, 0, request.limit - 1, *order, "WITHSCORES")
+        flat, count = _checked(queue.look(nearest, ("ZCARD", key), counting=False))
+        return (Place(m, None, float(score)) for m, score in zip(flat[::2], flat[1::2], strict=True)), count
+    [page] = _checked(queue.look(_scan(key, 0), counting=False))
+    scores: dict[bytes, float] = {}
+    while True:
+        cursor, found = page
+        scores.update((member, score) for member, score in found if member in window)
+        if not cursor:
+            break
+        [page] = queue.server.ask(_scan(key, cursor))
+    ordered = sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=request.reverse)
+    return (Place(member, None, score) for member, score in ordered), len(ordered)
+
+
+def _scan(key: bytes, cursor: int) -> Command:
+    return ("ZSCAN", key, cursor, "COUNT", PAGE)
+
+
+def _read_rows(queue: Queue, request: Request, places: Iterator[Place]) -> Iterator[BrowsedJob]:
+    for some in _batches(places, ROWS):
+        yield from _read_batch(queue, request, some)
+
+
+def _read_batch(queue: Queue, request: Request, places: Sequence[Place]) -> Iterator[BrowsedJob]:
+    members = [place.member for place in places]
+    dead = request.state == "dead"
+    rows = read_rows(queue.server, queue.keys, members, errors=dead, whole_payloads=request.payload)
+    for place, row in zip(places, rows, strict=True):
+        yield _job(place, row, request, queue.server.now_ms() if place.score is not None else 0)
+
+
+def _job(place: Place, row: Row, request: Request, now_ms: int) -> BrowsedJob:
+    moment = None if place.score is None else _moment_ms(place.score)
+    active_ms = moment if request.state == "active" else None
+    due_ms = moment if request.state == "scheduled" else None
+    return BrowsedJob(
+        id=place.member,
+        minted=branded.minted_at(place.member),
+        attempts=row.attempts,
+        lane=place.lane if request.state == "pending" else row.group,
+        deadline=None if active_ms is None else times.from_ms(active_ms),
+        lease_ms=None if active_ms is None else active_ms - now_ms,
+        lapsed=None if active_ms is None else active_ms <= now_ms,
+        due=None if due_ms is None else times.from_ms(due_ms),
+        overdue=None if due_ms is None else due_ms <= now_ms,
+        error=row.error,
+        error_bytes=row.error_bytes,
+        payload_bytes=row.payload_bytes,
+        preview=None if row.payload is None or request.payload else decode(row.payload)[:PREVIEW],
+        payload=row.payload if request.payload else None,
+    )
+
+
+def _moment_ms(score: float) -> int | None:
+    """Return a score as whole ms, or None for the infinities and not-a-numbers a broken set can hold."""
+    return int(score) if math.isfinite(score) else None
+
+
+def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while some := list(islice(iterator, size)):
+        yield some
+
+
+def _checked(replies: Sequence[Any]) -> Sequence[Any]:
+    for reply in replies:
+        if isinstance(reply, EmqError):
+            raise reply
+    return replies

@@ -1,0 +1,119 @@
+"""Job rows, read so that a huge payload or error crosses the wire only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emqctl.connection import Server
+from emqctl.errors import EmqError, Malformed
+from emqctl.keyspace import QueueKeys, decode
+from emqctl.replies import Command
+
+SHORT = 4096  # bytes up to which a payload or error is fetched unasked
+REPLY_BYTES = 8_000_000  # about what one round trip may bring when whole payloads are asked for
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a listing needs of one job hash; a field the hash lacks is None.
+
+    ``payload`` is None too when it is longer than was asked for; ``error`` when it is longer than
+    4096 bytes. ``attempts`` is an error where the hash, or the number in it, is none.
+    """
+
+    attempts: int | EmqError | None
+    group: bytes | None
+    payload_bytes: int | None
+    payload: bytes | None
+    error_bytes: int | None
+    error: bytes | None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A row of which the fields are read and the texts measured; a length is an error with the row."""
+
+    key: bytes
+    head: Any
+    sizes: dict[str, Any]
+    wanted: tuple[str, ...]
+
+    @property
+    def weight(self) -> int:
+        return sum(self.sizes[name] for name in self.wanted)
+
+
+def read_rows(
+    server: Server, keys: QueueKeys, members: Sequence[bytes], *, errors: bool, whole_payloads: bool
+) -> Iterator[Row]:
+    """Yield one Row a member, in order.
+
+    One round trip for fields and lengths of all, then one for the texts, more when whole payloads
+    together pass 8 MB.
+    """
+    texts = ("payload", "last_error") if errors else ("payload",)
+    measured = _measure(server, [keys.row(member) for member in members], texts, whole_payloads=whole_payloads)
+    for some in _by_weight(measured):
+        asked: list[Command] = [("HGET", row.key, name) for row in some for name in row.wanted]
+        replies = iter(server.try_ask(*asked) if asked else ())
+        for row in some:
+            yield _row(row, {name: next(replies) for name in row.wanted})
+
+
+def _measure(server: Server, rows: Sequence[bytes], texts: Sequence[str], *, whole_payloads: bool) -> list[_Measured]:
+    asked: list[Command] = []
+    for key in rows:
+        asked += [("HMGET", key, "attempts", "group"), *(("HSTRLEN", key, name) for name in texts)]
+    replies = iter(server.try_ask(*asked))
+    measured = []
+    for key in rows:
+        head = next(replies)
+        sizes = {name: next(replies) for name in texts}
+        wanted = tuple(
+            name
+            for name, size in sizes.items()
+            if isinstance(size, int) and (size <= SHORT or (whole_payloads and name == "payload"))
+        )
+        measured.append(_Measured(key, head, sizes, wanted))
+    return measured
+
+
+def _by_weight(rows: Sequence[_Measured]) -> Iterator[list[_Measured]]:
+    some: list[_Measured] = []
+    weight = 0
+    for row in rows:
+        if some and weight + row.weight > REPLY_BYTES:
+            yield some
+            some, weight = [], 0
+        some.append(row)
+        weight += row.weight
+    if some:
+        yield some
+
+
+def _row(row: _Measured, texts: dict[str, Any]) -> Row:
+    if isinstance(row.head, EmqError):
+        return Row(row.head, None, None, None, None, None)
+    attempts, group = row.head
+    payload, payload_bytes = _text(row, texts, "payload")
+    error, error_bytes = _text(row, texts, "last_error")
+    return Row(_attempts(attempts), group, payload_bytes, payload, error_bytes, error)
+
+
+def _text(row: _Measured, texts: dict[str, Any], name: str) -> tuple[bytes | None, int | None]:
+    """Return a text and its length; HSTRLEN says 0 for an absent field too, so that both are None then."""
+    size = row.sizes.get(name)
+    text = texts.get(name)
+    if not isinstance(size, int) or isinstance(text, EmqError):
+        return None, None
+    if name in row.wanted:
+        return text, None if text is None else len(text)
+    return None, size
+
+
+def _attempts(raw: bytes | None) -> int | EmqError | None:
+    if raw is None:
+        return None
+    return int(raw) if raw.isdigit() else Malformed("a count of attempts", decode(raw), "it is not all digits")
