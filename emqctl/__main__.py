@@ -1,0 +1,5 @@
+"""``python -m emqctl``."""
+
+from emqctl.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""``emqctl browse``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from emqctl import branded
+from emqctl.branded import BrandedId
+from emqctl.cli.options import ID, QUEUE, Command, mint_bounds, pass_session
+from emqctl.cli.session import Session
+from emqctl.errors import BadUsage
+from emqctl.listing import STATES, Listing, Request, browse
+from emqctl.queues import Queue
+from emqctl.records import BrowsedJob
+from emqctl.window import MintBounds
+
+OF_STATE = {
+    "pending": (),
+    "active": ("deadline", "lease_ms", "lapsed"),
+    "scheduled": ("due", "overdue"),
+    "dead": ("error", "error_bytes"),
+}
+
+
+@click.command(
+    "browse",
+    cls=Command,
+    short_help="List the jobs of a queue, newest first.",
+    examples=(
+        "emqctl browse orders -n 50",
+        "emqctl browse orders --state dead --since 2h -o json",
+        "emqctl browse orders -n 0 -o ids",
+    ),
+)
+@click.argument("queue", type=QUEUE)
+@click.option("--state", type=click.Choice(STATES), default="pending", show_default=True, help="Which jobs.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most N; 0 is all.")
+@click.option("--flat", is_flag=True, help="Only jobs without a lane.")
+@click.option("--lane", type=ID, metavar="GROUP", help="Only jobs of this lane.")
+@mint_bounds
+@click.option("--reverse", is_flag=True, help="Turn the order: oldest, or last in time, first.")
+@click.option("--payload", is_flag=True, help="Whole payloads in place of previews.")
+@pass_session
+def command(session: Session, /, queue: str, lane: BrandedId | None, *, flat: bool, **asked: Any) -> None:
+    """List the jobs of a queue.
+
+    Waiting jobs come newest first: the pending set and every known lane, merged by the time the jobs
+    were made. Active ones come with the earliest lease deadline first, scheduled ones with the soonest.
+    """
+    if flat and lane:
+        raise BadUsage("--flat and --lane exclude each other")
+    bounds = MintBounds(*(asked.pop(name) for name in ("since", "until", "after", "before")))
+    request = Request(bounds=bounds, lane=lane, flat=flat, **asked)
+    with session.server() as server:
+        listing = browse(Queue(server, queue), request)
+        text = "payload" if request.payload else "preview"
+        columns = ("id", "minted", "attempts", "lane", *OF_STATE[request.state], "payload_bytes", text)
+        session.emit(listing, BrowsedJob, columns=columns, more=lambda: listing.more, clock=server.now_ms)
+        _explain(session, request, listing)
+
+
+def _explain(session: Session, request: Request, listing: Listing) -> None:
+    if listing.more:
+        total = f" of {listing.total}" if listing.total is not None else ""
+        onward = _next_page(request, listing)
+        session.note(f"{listing.shown}{total} shown, {onward}all: -n 0")
+    if listing.rowless:
+        session.note(f"{listing.rowless} of these ids have no job behind them: no row, or one without payload")
+
+
+def _next_page(request: Request, listing: Listing) -> str:
+    by_mint = request.state in {"pending", "dead"}
+    if not by_mint or listing.last is None or not branded.is_branded(listing.last):
+        return ""
+    return f"next: {'--after' if request.reverse else '--before'} {listing.last.decode('ascii')}, "

@@ -1,0 +1,43 @@
+"""Exit codes: the one table."""
+
+from __future__ import annotations
+
+from emqctl.errors import (
+    BadUsage,
+    Denied,
+    EmqError,
+    Interrupted,
+    LocalFault,
+    Malformed,
+    NotFound,
+    Refused,
+    Unreachable,
+    WrongVersion,
+)
+
+DONE = 0  # also: nothing matched
+FAULT = 1  # a bug, or this machine's fault
+USAGE = 2
+PARTLY = 3  # a batch or a listing of several was done in part
+NO = 9  # asked, and the answer is no
+READER_GONE = 141  # 128 + SIGPIPE
+SIGNALLED = 128  # plus the signal's number
+
+#: Exit code and name in JSON of each class of errors; the nearest class of an error counts.
+EXIT_CODES: dict[type[EmqError], tuple[int, str]] = {
+    LocalFault: (FAULT, "local-fault"),
+    Malformed: (USAGE, "malformed"),
+    BadUsage: (USAGE, "usage"),
+    NotFound: (4, "not-found"),
+    Refused: (5, "refused"),
+    Unreachable: (6, "unreachable"),
+    WrongVersion: (7, "wrong-version"),
+    Denied: (8, "denied"),
+}
+
+
+def code_and_kind(error: EmqError | Interrupted) -> tuple[int, str]:
+    """Return the exit code of an error and its name in JSON."""
+    if isinstance(error, Interrupted):
+        return SIGNALLED + error.signum, "interrupted"
+    return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)

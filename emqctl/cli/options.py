@@ -1,0 +1,151 @@
+"""Options every command takes, before or after the subcommand, and the types of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from emqctl import branded, keyspace, times
+from emqctl.cli.session import Session
+from emqctl.config import DEFAULT_TIMEOUT
+from emqctl.endpoint import DEFAULT_URL
+from emqctl.render import FORMATS
+from emqctl.render.cells import TIME_STYLES
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+pass_session = click.make_pass_decorator(Session)
+
+
+class CommonOption(click.Option):
+    """An option of the connection or the output: shown on the root's help page alone, but for ``-o``."""
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether each command's own help page lists it."""
+        return self.name == "output"
+
+
+def _session(context: click.Context) -> Session:
+    session = context.find_object(Session)
+    assert session is not None, "the root made one"  # noqa: S101
+    return session
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value:
+        _session(context).choose(str(parameter.name), value)
+
+
+def _common(*names: str, **attributes: Any) -> CommonOption:
+    return CommonOption(names, expose_value=False, callback=_remember, **attributes)
+
+
+def common_options() -> list[click.Parameter]:
+    """Return the options of connection and output, for one command."""
+    return [
+        _common("-u", "--url", metavar="URL", help=f"Server and database.  [EMQCTL_URL; default: {DEFAULT_URL}]"),
+        _common("--password-file", metavar="FILE", help="Read the password from a file.  [else EMQCTL_PASSWORD]"),
+        _common("--askpass", is_flag=True, default=None, help="Ask for the password at the terminal."),
+        _common(
+            "--request-timeout",
+            metavar="DURATION",
+            help=f"For connecting and for each reply.  [EMQCTL_REQUEST_TIMEOUT; default: {DEFAULT_TIMEOUT}]",
+        ),
+        _common("--read-only", is_flag=True, default=None, help="Refuse whatever would write.  [EMQCTL_READ_ONLY=1]"),
+        _common(
+            "-o",
+            "--output",
+            type=click.Choice(list(FORMATS)),
+            help="Output format: table at a terminal, else plain.  [EMQCTL_OUTPUT]",
+        ),
+        _common("--columns", metavar="A,B,C|all", help="Fields and their order in table, plain and csv."),
+        _common("--time", type=click.Choice(list(TIME_STYLES)), help="Times in table and plain.  [EMQCTL_TIME]"),
+        _common("--color", type=click.Choice(["auto", "always", "never"]), help="Beats NO_COLOR and FORCE_COLOR."),
+        _common("-q", "--quiet", is_flag=True, default=None, help="No notes on stderr."),
+        _common(
+            "-v", "--verbose", is_flag=True, default=None, help="Notes on commands and round trips.  [EMQCTL_VERBOSE=1]"
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A subcommand: takes the common options, and lists its own on its help page."""
+
+    def __init__(self, name: str | None, *, examples: tuple[str, ...] = (), **attributes: Any) -> None:
+        settings = {"help_option_names": ["-h", "--help"], **attributes.pop("context_settings", {})}
+        super().__init__(name, context_settings=settings, **attributes)
+        self.params.extend(common_options())
+        self.examples = examples
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command in the session, which names the schema of its output."""
+        _session(ctx).command = str(self.name)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the command's own options and ``-o``, then say where the others are."""
+        hidden = [each for each in self.params if isinstance(each, CommonOption) and not each.is_everywhere]
+        for each in hidden:
+            each.hidden = True
+        super().format_options(ctx, formatter)
+        for each in hidden:
+            each.hidden = False
+        formatter.write_paragraph()
+        formatter.write_text("Connection and output options: emqctl --help")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the examples."""
+        del ctx
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {example}\n" for example in self.examples))
+
+
+class Parsed(click.ParamType[Any]):
+    """A value read by a function of the core, whose errors say what is wrong."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read text; pass what was read already. Raises Malformed."""
+        del param, ctx
+        return self._parse(value) if isinstance(value, str) else value
+
+
+QUEUE = Parsed("queue", keyspace.check_queue)
+JOB_ID = Parsed("job id", branded.parse_job)
+ID = Parsed("id", branded.parse)
+TIME = Parsed("time", times.parse_instant)
+
+
+def options(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Apply several option decorators as one, in the order they read."""
+
+    def decorate(function: Function) -> Function:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+#: Bounds on mint time, for every command that selects jobs.
+mint_bounds = options(
+    click.option("--since", type=TIME, metavar="TIME", help="Minted at or after: 2h, 2026-11-30, RFC 3339."),
+    click.option("--until", type=TIME, metavar="TIME", help="Minted before."),
+    click.option("--after", type=JOB_ID, metavar="ID", help="Minted after that job."),
+    click.option("--before", type=JOB_ID, metavar="ID", help="Minted before that job."),
+)
+
+
+def stdin_lines(session: Session, words: Sequence[str]) -> list[bytes]:
+    """Return words as bytes; the one word ``-`` stands for the lines of stdin, blank ones left out."""
+    if tuple(words) != ("-",):
+        return [keyspace.encode(word) for word in words]
+    stdin = session.environment.stdin
+    return [] if stdin is None else [line for line in stdin.buffer.read().splitlines() if line]

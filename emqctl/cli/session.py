@@ -1,0 +1,189 @@
+"""One run of emqctl: its options as they were given, its server, and everything it prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from emqctl import config
+from emqctl.cli.environment import Environment
+from emqctl.cli.exit_codes import DONE, code_and_kind
+from emqctl.connection import Server, connect
+from emqctl.errors import BadUsage, EmqError, Interrupted, Malformed, Refused
+from emqctl.render import FORMATS, write
+from emqctl.render.cells import TIME_STYLES, printable
+from emqctl.render.layout import Layout
+
+JSON_FORMATS = ("json", "jsonl")
+
+
+@dataclass
+class Session:
+    """Options given before and after the subcommand, the nearer one winning, and what follows from them."""
+
+    environment: Environment
+    choices: config.Choices = field(default_factory=config.Choices)
+    output: str | None = None
+    columns: str | None = None
+    time: str | None = None
+    color: str = "auto"
+    quiet: bool = False
+    verbose: bool = False
+    pinned: bool = False  # to the server of a demo
+    command: str = ""
+    exit_code: int = DONE
+
+    def choose(self, name: str, value: Any) -> None:
+        """Remember an option of the connection or of the output."""
+        of_connection = {each.name for each in fields(config.Choices)}
+        if self.pinned and name in of_connection - {"request_timeout", "read_only"}:
+            raise BadUsage(f"--{name.replace('_', '-')} in a demo: it has a server of its own")
+        if name in of_connection:
+            self.choices = replace(self.choices, **{name: value})
+        else:
+            setattr(self, name, value)
+
+    @property
+    def output_format(self) -> str:
+        """The format of this run: a flag, a variable, else by what stdout is."""
+        chosen = self.output or self._variable("EMQCTL_OUTPUT", FORMATS)
+        if chosen:
+            return chosen
+        stdout = self.environment.stdout
+        return "table" if stdout is not None and stdout.isatty() else "plain"
+
+    @property
+    def settings(self) -> config.Settings:
+        """Where to connect and how."""
+        return config.decide(self.choices, self.environment.variables, self._ask_password, self.note)
+
+    @contextmanager
+    def server(self) -> Iterator[Server]:
+        """Yield the server of this run; the connection is made by the first command sent."""
+        settings = self.settings
+        with connect(settings, self.note) as server:
+            yield server
+            if self._is_verbose:
+                self.note(f"{settings.endpoint}: {server.commands} commands in {server.round_trips} round trips")
+
+    def emit(
+        self,
+        records: Iterable[Any],
+        record_type: type,
+        *,
+        columns: Sequence[str] | None = None,
+        shown: Sequence[str] | None = None,
+        bare: str | None = None,
+        single: bool = False,
+        more: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Print records in the format of this run.
+
+        ``columns`` are the fields there are (default: all of the type), ``shown`` those of table and
+        plain where nothing was chosen, ``bare`` the one field that is printed alone there.
+        """
+        output_format = self.output_format
+        possible = tuple(columns or (each.name for each in fields(record_type)))
+        for_people = output_format in {"table", "plain"}
+        chosen = self._chosen_columns(possible) if for_people or output_format == "csv" else None
+        by_default = ((bare,) if bare else tuple(shown or possible)) if for_people else possible
+        layout = Layout(
+            schema=f"emqctl/{self.command}/1",
+            fields=chosen or by_default,
+            chosen=chosen is not None,
+            time_style=self._time_style(output_format),
+            color=self.environment.wants_color(self.color),
+            now_ms=clock,
+            describe=error_body,
+            bare=bare is not None and chosen is None,
+            single=single,
+            more=more,
+        )
+        write(records, output_format, self.environment.output(), layout)
+
+    def note(self, text: str) -> None:
+        """Print a note for the operator on stderr, unless quiet."""
+        if not self.quiet:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Print on stderr what the operator cannot do without."""
+        self._to_stderr({"note": text}, f"note: {text}")
+
+    def fail(self, error: EmqError | Interrupted) -> int:
+        """Print an error on stderr, unless it is the operator's own signal, and return its exit code."""
+        body = error_body(error)
+        if isinstance(error, Interrupted):
+            return int(body["code"])
+        hint = f"\nhint: {printable(error.hint)}" if error.hint else ""
+        text = f"emqctl: {printable(str(error))}{hint}"
+        as_text = isinstance(error, Malformed | BadUsage)  # usage errors are always text
+        self._to_stderr(None if as_text else {"error": body}, text)
+        return int(body["code"])
+
+    def flush(self) -> None:
+        """Hand everything printed so far to the operating system."""
+        if self.environment.stdout is not None:
+            self.environment.stdout.flush()
+
+    @property
+    def _is_verbose(self) -> bool:
+        return self.verbose or config.is_on(self.environment.variables, "EMQCTL_VERBOSE")
+
+    def _to_stderr(self, body: dict[str, Any] | None, text: str) -> None:
+        stderr = self.environment.stderr
+        if stderr is None:
+            return
+        self.flush()
+        as_json = body is not None and self._writes_json
+        lines = json.dumps(body) if as_json else "\n".join(map(printable, text.split("\n")))
+        stderr.write(lines.encode(stderr.encoding or "utf-8", "backslashreplace").decode(stderr.encoding or "utf-8"))
+        stderr.write("\n")
+        stderr.flush()
+
+    @property
+    def _writes_json(self) -> bool:
+        return (self.output or self.environment.variables.get("EMQCTL_OUTPUT")) in JSON_FORMATS
+
+    def _chosen_columns(self, possible: Sequence[str]) -> tuple[str, ...] | None:
+        if self.columns is None or self.columns == "all":
+            return None if self.columns is None else tuple(possible)
+        names = tuple(name.strip() for name in self.columns.split(","))
+        for name in names:
+            if name not in possible:
+                raise Malformed(f"a column of {self.command}", name, f"known are {' '.join(possible)}")
+        return names
+
+    def _time_style(self, output_format: str) -> str:
+        by_default = "relative" if output_format == "table" else "iso"
+        return self.time or self._variable("EMQCTL_TIME", TIME_STYLES) or by_default
+
+    def _variable(self, name: str, accepted: Iterable[str]) -> str | None:
+        value = self.environment.variables.get(name) or None
+        if value is not None and value not in accepted:
+            raise BadUsage(f"{name} is {value!r}", hint=f"accepted are {' '.join(accepted)}")
+        return value
+
+    def _ask_password(self, prompt: str) -> str:
+        from getpass import getpass
+
+        try:
+            terminal = open("/dev/tty", encoding="utf-8")  # noqa: SIM115, PTH123 # only to see that there is one
+        except OSError as error:
+            raise Refused("--askpass needs a terminal", hint="use --password-file FILE") from error
+        terminal.close()
+        return getpass(printable(prompt))
+
+
+def error_body(error: BaseException) -> dict[str, Any]:
+    """Return an error as JSON shows it."""
+    if not isinstance(error, EmqError | Interrupted):
+        raise TypeError(error)
+    code, kind = code_and_kind(error)
+    if isinstance(error, Interrupted):
+        return {"code": code, "kind": kind, "message": f"ended by signal {error.signum}", "hint": None}
+    return {"code": code, "kind": kind, "message": str(error), "hint": error.hint}
