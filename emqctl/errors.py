@@ -14,6 +14,11 @@ class EmqError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def brief(self) -> str:
+        """What a cell of a table has room for."""
+        return str(self)
+
 
 class Malformed(EmqError, ValueError):
     """A name, id, time or URL that is not well-formed; nothing was sent to a server.
@@ -24,6 +29,11 @@ class Malformed(EmqError, ValueError):
     def __init__(self, what: str, value: str, why: str, *, hint: str | None = None) -> None:
         super().__init__(f"{value!r} is not {what}: {why}", hint=hint)
         self.what, self.value, self.why = what, value, why
+
+    @property
+    def brief(self) -> str:
+        """The text as given."""
+        return repr(self.value)
 
 
 class BadUsage(EmqError):
@@ -48,6 +58,11 @@ class WrongType(Refused):
     def __init__(self, key: str, found: str, expected: str) -> None:
         super().__init__(f"{key} is a {found}, not a {expected}")
         self.key, self.found, self.expected = key, found, expected
+
+    @property
+    def brief(self) -> str:
+        """The two types."""
+        return f"{self.found}, not {self.expected}"
 
 
 class Unreachable(EmqError):

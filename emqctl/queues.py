@@ -7,7 +7,7 @@ from typing import Any
 
 from emqctl.connection import Server
 from emqctl.errors import EmqError, Malformed
-from emqctl.keyspace import QueueKeys, decode, in_grammar
+from emqctl.keyspace import QueueKeys, decode
 from emqctl.lanes import first_pages, known_lanes
 from emqctl.presence import discover, require_deployment, require_seen
 from emqctl.records import QueueDepth
@@ -20,8 +20,6 @@ class Queue:
     def __init__(self, server: Server, name: str) -> None:
         self.server = server
         self.keys = QueueKeys(name)
-        if not in_grammar(name):
-            server.notify(f"queue name {name!r} is outside the documented grammar [A-Za-z0-9._-]{{1,128}}")
 
     @property
     def name(self) -> str:

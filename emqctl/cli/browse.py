@@ -8,7 +8,7 @@ import click
 
 from emqctl import branded
 from emqctl.branded import BrandedId
-from emqctl.cli.options import ID, QUEUE, Command, mint_bounds, pass_session
+from emqctl.cli.options import ID, Command, mint_bounds, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage
 from emqctl.listing import STATES, Listing, Request, browse
@@ -34,7 +34,7 @@ OF_STATE = {
         "emqctl browse orders -n 0 -o ids",
     ),
 )
-@click.argument("queue", type=QUEUE)
+@queue_argument()
 @click.option("--state", type=click.Choice(STATES), default="pending", show_default=True, help="Which jobs.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most N; 0 is all.")
 @click.option("--flat", is_flag=True, help="Only jobs without a lane.")
@@ -63,9 +63,8 @@ def command(session: Session, /, queue: str, lane: BrandedId | None, *, flat: bo
 
 def _explain(session: Session, request: Request, listing: Listing) -> None:
     if listing.more:
-        total = f" of {listing.total}" if listing.total is not None else ""
-        onward = _next_page(request, listing)
-        session.note(f"{listing.shown}{total} shown, {onward}all: -n 0")
+        total = "more" if listing.total is None else listing.total
+        session.note(f"{listing.shown} of {total} shown, {_next_page(request, listing)}all: -n 0")
     if listing.rowless:
         session.note(f"{listing.rowless} of these ids have no job behind them: no row, or one without payload")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl.cli import exit_codes
-from emqctl.cli.options import QUEUE, Command, pass_session
+from emqctl.cli.options import Command, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage
 from emqctl.queues import open_queues
@@ -18,7 +18,7 @@ from emqctl.records import QueueDepth, unreadable
     short_help="Count the waiting jobs of queues.",
     examples=("emqctl depth orders", "emqctl depth orders emails --states", "emqctl depth -o json"),
 )
-@click.argument("queues", nargs=-1, type=QUEUE)
+@queue_argument("queues", nargs=-1)
 @click.option("--flat", is_flag=True, help="The pending set alone, without the lanes.")
 @click.option("--states", is_flag=True, help="Every count: pending, lanes, active, scheduled, dead, …")
 @pass_session

@@ -117,7 +117,7 @@ class Parsed(click.ParamType[Any]):
         return self._parse(value) if isinstance(value, str) else value
 
 
-QUEUE = Parsed("queue", keyspace.check_queue)
+_QUEUE = Parsed("queue", keyspace.check_queue)
 JOB_ID = Parsed("job id", branded.parse_job)
 ID = Parsed("id", branded.parse)
 TIME = Parsed("time", times.parse_instant)
@@ -132,6 +132,18 @@ def options(*decorators: Callable[[Function], Function]) -> Callable[[Function],
         return function
 
     return decorate
+
+
+def queue_argument(name: str = "queue", **attributes: Any) -> Callable[[Function], Function]:
+    """Return the argument for a queue name, or for several; a name outside the documented grammar gets a note."""
+    return click.argument(name, type=_QUEUE, callback=_note_odd_names, **attributes)
+
+
+def _note_odd_names(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    for name in (value,) if isinstance(value, str) else value or ():
+        if not keyspace.in_grammar(name):
+            _session(context).note(f"queue name {name!r} is outside the documented grammar [A-Za-z0-9._-]{{1,128}}")
+    return value
 
 
 #: Bounds on mint time, for every command that selects jobs.

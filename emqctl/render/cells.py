@@ -78,7 +78,7 @@ def to_text(value: Any, time_style: str, now_ms: Clock) -> str:
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, EmqError):
-        return f"! {value}"
+        return f"! {value.brief}"
     if isinstance(value, dict | list | tuple):
         return to_json(to_plain(value), ascii_only=False) if value else ""
     return str(value)
