@@ -84,7 +84,10 @@ def is_branded(raw: bytes) -> bool:
 def parse(text: str | bytes) -> BrandedId:
     """Read an id. Raises Malformed, naming the rule it breaks."""
     shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    try:
+        raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Malformed("a branded id", shown, "it holds half a character") from error
     if not is_branded(raw):
         raise Malformed("a branded id", shown, _why_not(raw))
     snowflake = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 from emqctl.config import Settings
 from emqctl.errors import Denied, EmqError, Unreachable, WrongType
-from emqctl.keyspace import FIXED, NAMED, VERSION_KEY, decode, parse
+from emqctl.keyspace import VERSION_KEY, decode, parse
 from emqctl.replies import Command, WrongTypeReply, from_reply, too_old
 from emqctl.times import brief_ms
 
@@ -57,7 +57,7 @@ class Server:
         wrapped: list[Command] = [("MULTI",), *commands, ("EXEC",)] if atomic else list(commands)
         replies = self._exchange([*greeting, *wrapped])
         if greeting:
-            self._greet(*replies[:2])
+            self._greet(*self._with_found_types(replies[:2]))
         replies = replies[len(greeting) :]
         if atomic:
             replies = self._unwrap(replies, commands)
@@ -116,7 +116,7 @@ class Server:
             return replies
         found = dict(zip(keys, self._exchange([("TYPE", key) for key in keys]), strict=True))
         return [
-            WrongType(decode(reply.key), _type_word(found[reply.key]), _expected_type(reply.key))
+            WrongType(decode(reply.key), _type_word(found[reply.key]), parse(reply.key).redis_type)
             if isinstance(reply, WrongTypeReply)
             else reply
             for reply in replies
@@ -221,13 +221,6 @@ def _reply_text(error: Exception) -> str:
     """Put the first word back that redis-py splits from the errors it has classes for."""
     word = getattr(error, "status_code", None)
     return f"{word} {error}" if word and word != "ERR" else str(error)
-
-
-def _expected_type(key: bytes) -> str:
-    name = parse(key)
-    if name.type is None:
-        return "key of this name"
-    return NAMED[name.type] if name.id is not None else FIXED[name.type]
 
 
 def _type_word(reply: Any) -> str:

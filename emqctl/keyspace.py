@@ -7,7 +7,6 @@ All keys of a queue share the hash tag ``{queue}``, hence one cluster slot. Queu
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -63,16 +62,20 @@ VERSION_KEY = b"{emq}:version"
 EVERY_QUEUE_KEY = b"emq:*"  # SCAN pattern; never matches the reserve
 
 _GRAMMAR = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DEDUP = re.compile(rb"[A-Za-z0-9._-]{1,255}")
 _PER_QUEUE = re.compile(rb"emq:\{([^}]*)\}:(.*)", re.DOTALL)
-_LANE = re.compile(rb"g:(.{14}):pending", re.DOTALL)
+_LANE = re.compile(rb"g:([^:]{14}):pending")
 _RESERVED_QUEUE = "emq"
 _ARCHIVED = b":archived"
 
 
 def encode(text: str) -> bytes:
-    """Turn a name into the bytes it stands for in a key."""
-    return text.encode("utf-8", "surrogateescape")
+    """Turn a name into the bytes it stands for in a key. Raises Malformed for a lone surrogate."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Malformed("text", text, "it holds half a character") from error
 
 
 def decode(raw: bytes) -> str:
@@ -85,11 +88,12 @@ def check_queue(name: str) -> str:
 
     Names outside the documented grammar exist in deployments and pass (see ``in_grammar``).
     """
+    name = decode(encode(name))  # in an ASCII locale even UTF-8 arrives as surrogate escapes
     if not name:
         raise Malformed("a queue name", name, "it is empty")
     if "{" in name or "}" in name:
         raise Malformed("a queue name", name, "braces end the hash tag")
-    if any(unicodedata.category(character) == "Cc" for character in name):
+    if _CONTROL.search(name):
         raise Malformed("a queue name", name, "it holds a control character")
     if name == _RESERVED_QUEUE:
         raise Malformed("a queue name", name, "that hash tag is reserved for the protocol's own keys")
@@ -106,11 +110,13 @@ class QueueKeys:
 
     def __init__(self, queue: str) -> None:
         self.queue = check_queue(queue)
-        self.prefix = b"emq:{" + encode(queue) + b"}:"
+        self.prefix = b"emq:{" + encode(self.queue) + b"}:"
 
     def fixed(self, kind: str) -> bytes:
         """Return a key that takes no name: a word of ``FIXED``."""
         if kind not in FIXED:
+            if kind in NAMED:
+                raise Malformed("a whole key", kind, f"a {kind} key needs a name after it")
             raise Malformed("a key type", kind, f"known are {' '.join((*FIXED, *NAMED))}")
         return self.prefix + kind.encode("ascii")
 
@@ -180,8 +186,8 @@ def build(queue: str, kind: str, name: str | None = None, sub: str | None = None
     """Compose any key of a queue from the words ``parse`` answers with. Raises Malformed."""
     keys = QueueKeys(queue)
     if name is None:
-        if kind in NAMED and kind not in FIXED:
-            raise Malformed("a whole key", kind, f"a {kind} key needs a name after it")
+        if sub is not None:
+            raise Malformed("a part below a key", sub, f"a name of the {kind} stands before it")
         return keys.fixed(kind)
     if kind not in NAMED:
         keys.fixed(kind)
@@ -230,8 +236,8 @@ def _queue_of_tag(tag: bytes) -> str | None:
 class KeyName:
     """A key taken apart; ``kind`` is ``queue``, ``reserve`` or ``unclassified``.
 
-    ``type``, ``id`` and ``sub`` are the words ``build`` takes. An unclassified key of a queue
-    still names its ``queue``.
+    ``type``, ``id`` and ``sub`` are the words ``build`` takes (of the reserve, ``type`` is the unit
+    ``build_reserve`` takes). An unclassified key of a queue still names its ``queue``.
     """
 
     key: bytes
@@ -242,6 +248,15 @@ class KeyName:
     sub: str | None
     tag: bytes
     slot: int
+
+    @property
+    def redis_type(self) -> str:
+        """The type the protocol gives such a key: ``zset``, …; an unclassified one is a ``string`` to us."""
+        if self.kind != "queue" or self.type is None or self.sub == "archived":
+            return "string"
+        if self.sub is not None:
+            return JOB_SUBS[self.sub]
+        return FIXED[self.type] if self.id is None else NAMED[self.type]
 
 
 def parse(key: bytes) -> KeyName:

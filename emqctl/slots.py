@@ -12,9 +12,9 @@ def hash_tag(key: bytes) -> bytes:
 
     The text between the first ``{`` and the next ``}`` if there is any, else the whole key.
     """
-    _, opened, rest = key.partition(b"{")
+    _, _, rest = key.partition(b"{")
     tag, closed, _ = rest.partition(b"}")
-    return tag if opened and closed and tag else key
+    return tag if closed and tag else key
 
 
 def slot_of(key: bytes) -> int:
