@@ -1,0 +1,1 @@
+"""What stands behind ``emqctl demo``: a server of its own and a sample world."""
