@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from emqctl.config import Settings
-from emqctl.errors import Denied, EmqError, Unreachable, WrongType
+from emqctl.errors import Denied, EmqError, NoAnswer, Unreachable, WrongType, WrongVersion
 from emqctl.keyspace import VERSION_KEY, decode, parse
-from emqctl.replies import Command, WrongTypeReply, from_reply, too_old
+from emqctl.replies import Command, NoScript, WrongTypeReply, from_reply, too_old
+from emqctl.scripts import Program
 from emqctl.times import brief_ms
 
 KNOWN_VERSIONS = ("echomq:2.4.1", "echomq:2.4.2", "echomq:3.0.0")
@@ -74,6 +75,47 @@ class Server:
         """Whether this user may not read the wire version."""
         self._ensure_greeted()
         return isinstance(self._version, EmqError)
+
+    def check_writes(self, accepted: str | None) -> None:
+        """Pass where this tool may change things: a wire version it knows, or the unknown one that was accepted.
+
+        Raises WrongVersion, or Denied where the version is hidden; where none is stated, a note.
+        """
+        if self.hides_version:
+            hint = "the ACL of this user must allow +get on ~{emq}:*"
+            raise Denied(f"{self.shown} hides the wire version from this user: nothing is changed", hint=hint)
+        if self.version is None:
+            self.notify(f"{self.shown} states no wire version: taken for EchoMQ 2.4 to 3.0")
+        elif self.version not in {*KNOWN_VERSIONS, accepted}:
+            hint = f"known are {' '.join(KNOWN_VERSIONS)}; if you are sure: --accept-version {self.version}"
+            raise WrongVersion(f"{self.shown} speaks {self.version!r}: nothing is changed", hint=hint)
+
+    def run(self, program: Program, keys: Sequence[bytes], arguments: Sequence[bytes | str | int]) -> Any:
+        """Run a program on the server, once; it is sent whole where the server does not hold it yet.
+
+        Raises NoAnswer when it may or may not have run.
+        """
+        self._ensure_greeted()
+        call: Command = ("EVALSHA", program.sha, len(keys), *keys, *arguments)
+        [reply] = self._exchange([call])
+        if isinstance(reply, NoScript):
+            [loaded] = self._exchange([("SCRIPT", "LOAD", program.text)])
+            if isinstance(loaded, EmqError):
+                raise loaded
+            [reply] = self._exchange([call])
+        if isinstance(reply, EmqError):
+            raise reply
+        return reply
+
+    def may_run(self, commands: Sequence[Command]) -> None:
+        """Raise Denied for the first command this user may not run; none of them is executed."""
+        [begun] = self._exchange([("MULTI",)])
+        if isinstance(begun, EmqError):
+            raise begun
+        replies = self._exchange([*commands, ("DISCARD",)])
+        for reply in replies:
+            if isinstance(reply, Denied):
+                raise reply
 
     def now_ms(self) -> int:
         """Return the server's clock in ms since 1970; this machine's, with a note, where TIME is denied."""
@@ -157,16 +199,17 @@ class Server:
     def _broken(self, error: Exception) -> EmqError:
         import redis
 
+        kind = Unreachable if "connecting to" in str(error) else NoAnswer
         if isinstance(error, redis.TimeoutError):
             limit = brief_ms(int(self._client.connection_pool.connection_kwargs["socket_timeout"] * 1000))
             hint = "raise --request-timeout, or check that this is a Redis or Valkey port"
-            return Unreachable(f"no answer from {self.shown} within {limit}", hint=hint)
+            return kind(f"no answer from {self.shown} within {limit}", hint=hint)
         if isinstance(error, redis.ResponseError | redis.AuthenticationError | redis.BusyLoadingError):
             return from_reply(_reply_text(error), (), self.shown)
         if isinstance(error, redis.InvalidResponse):
             hint = "check host and port; a TLS port wants rediss://"
-            return Unreachable(f"{self.shown} does not answer as Redis or Valkey does", hint=hint)
-        return _unreachable(error, self.shown)
+            return kind(f"{self.shown} does not answer as Redis or Valkey does", hint=hint)
+        return _unreachable(kind, error, self.shown)
 
 
 @contextmanager
@@ -203,18 +246,18 @@ def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
         pool.disconnect()
 
 
-def _unreachable(error: BaseException, shown: str) -> EmqError:
+def _unreachable(kind: type[Unreachable], error: BaseException, shown: str) -> EmqError:
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return Unreachable(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")
+        return kind(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")
     if isinstance(cause, ssl.SSLError):
         hint = "a port without TLS wants redis://"
-        return Unreachable(f"{shown} does not speak TLS as expected ({cause.reason})", hint=hint)
+        return kind(f"{shown} does not speak TLS as expected ({cause.reason})", hint=hint)
     if isinstance(cause, FileNotFoundError | PermissionError) or (isinstance(cause, OSError) and cause.strerror):
         reason = str(cause.strerror).lower()
-        return Unreachable(f"cannot reach {shown}: {reason}", hint="name the server with --url or EMQCTL_URL")
+        return kind(f"cannot reach {shown}: {reason}", hint="name the server with --url or EMQCTL_URL")
     hint = "a TLS port wants rediss://; a server without TLS, redis://"
-    return Unreachable(f"{shown} closed the connection", hint=hint)
+    return kind(f"{shown} closed the connection", hint=hint)
 
 
 def _reply_text(error: Exception) -> str:

@@ -69,6 +69,10 @@ class Unreachable(EmqError):
     """The server cannot be reached, does not answer in time, or cannot serve now."""
 
 
+class NoAnswer(Unreachable):
+    """A command was sent and its answer never came: it may or may not have been carried out."""
+
+
 class WrongVersion(EmqError):
     """The deployment speaks a wire version this tool does not know."""
 

@@ -23,7 +23,7 @@ from emqctl.lanes import first_pages, known_lanes
 from emqctl.queues import Queue
 from emqctl.records import BrowsedJob
 from emqctl.replies import Command
-from emqctl.rows import Row, read_rows
+from emqctl.rows import SHORT, WHOLE, Row, read_rows
 from emqctl.walks import PAGE, SetWalk
 from emqctl.window import MintBounds
 
@@ -169,7 +169,9 @@ def _read_rows(queue: Queue, request: Request, places: Iterator[Place]) -> Itera
 def _read_batch(queue: Queue, request: Request, places: Sequence[Place]) -> Iterator[BrowsedJob]:
     members = [place.member for place in places]
     dead = request.state == "dead"
-    rows = read_rows(queue.server, queue.keys, members, errors=dead, whole_payloads=request.payload)
+    rows = read_rows(
+        queue.server, queue.keys, members, payload=WHOLE if request.payload else SHORT, error=SHORT if dead else None
+    )
     for place, row in zip(places, rows, strict=True):
         yield _job(place, row, request, queue.server.now_ms() if place.score is not None else 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emqctl.errors import BadUsage, Denied, EmqError, Refused, Unreachable
+from emqctl.errors import BadUsage, Denied, EmqError, Refused, Unreachable, WrongType
 from emqctl.keyspace import decode
 
 Command = Sequence[bytes | str | int]
@@ -18,11 +18,21 @@ class WrongTypeReply(Refused):
         self.key = key
 
 
+class NoScript(Refused):
+    """The server does not hold the program that was called; nothing was run."""
+
+
+class NeedsProbe(Refused):
+    """A program cannot tell what this user may do; whoever called it has to ask first (see ``Server.may_run``)."""
+
+
 def from_reply(text: str, command: Command, shown: str) -> EmqError:
     """Turn an error reply to ``command`` from the server ``shown`` into an error."""
     first, _, rest = text.partition(" ")
     if first == "WRONGTYPE":
         return WrongTypeReply(_key_of(command))
+    if first in _OURS:
+        return _OURS[first](rest)
     if first == "NOPERM":
         return _denied(command, shown)
     for phrase, error in _BY_PHRASE.items():
@@ -89,6 +99,15 @@ def _refused(what: str, hint: str) -> Callable[[str, str, str], EmqError]:
         return Refused(f"{shown} {what}", hint=hint)
 
     return error
+
+
+def _type_found(rest: str) -> EmqError:
+    key, found, expected = rest.rsplit(" ", 2)
+    return WrongType(key, found, expected)
+
+
+#: First words of our own programs' errors, and of the server's about programs.
+_OURS: dict[str, Callable[[str], EmqError]] = {"EMQTYPE": _type_found, "EMQPROBE": NeedsProbe, "NOSCRIPT": NoScript}
 
 
 def _no_database(text: str, _rest: str, shown: str) -> EmqError:

@@ -1,8 +1,9 @@
-"""Job rows, read so that a huge payload or error crosses the wire only when it is asked for."""
+"""Job rows, read so that a huge payload or error crosses the wire only when it is wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,17 @@ from emqctl.errors import EmqError, Malformed
 from emqctl.keyspace import QueueKeys, decode
 from emqctl.replies import Command
 
-SHORT = 4096  # bytes up to which a payload or error is fetched unasked
-REPLY_BYTES = 8_000_000  # about what one round trip may bring when whole payloads are asked for
+SHORT = 4096  # bytes up to which a text is fetched unasked
+WHOLE = sys.maxsize
+REPLY_BYTES = 8_000_000  # about what one round trip may bring when whole texts are wanted
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a listing needs of one job hash; a field the hash lacks is None.
+    """What a listing needs of one job hash; a field the hash lacks, or that was not asked for, is None.
 
-    ``payload`` is None too when it is longer than was asked for; ``error`` when it is longer than
-    4096 bytes. ``attempts`` is an error where the hash, or the number in it, is none.
+    ``payload`` and ``error`` are None too when they are longer than was wanted. ``attempts`` is an
+    error where the hash, or the number in it, is none.
     """
 
     attempts: int | EmqError | None
@@ -46,36 +48,32 @@ class _Measured:
 
 
 def read_rows(
-    server: Server, keys: QueueKeys, members: Sequence[bytes], *, errors: bool, whole_payloads: bool
+    server: Server, keys: QueueKeys, members: Sequence[bytes], *, payload: int | None = None, error: int | None = None
 ) -> Iterator[Row]:
     """Yield one Row a member, in order.
 
-    One round trip for fields and lengths of all, then one for the texts, more when whole payloads
-    together pass 8 MB.
+    ``payload`` and ``error`` are the bytes up to which that text is fetched, None leaves it alone. One
+    round trip for fields and lengths of all, then one for the texts, more where they pass 8 MB together.
     """
-    texts = ("payload", "last_error") if errors else ("payload",)
-    measured = _measure(server, [keys.row(member) for member in members], texts, whole_payloads=whole_payloads)
-    for some in _by_weight(measured):
+    limits = {"payload": payload, "last_error": error}
+    wanted = {name: limit for name, limit in limits.items() if limit is not None}
+    for some in _by_weight(_measure(server, [keys.row(member) for member in members], wanted)):
         asked: list[Command] = [("HGET", row.key, name) for row in some for name in row.wanted]
         replies = iter(server.try_ask(*asked) if asked else ())
         for row in some:
             yield _row(row, {name: next(replies) for name in row.wanted})
 
 
-def _measure(server: Server, rows: Sequence[bytes], texts: Sequence[str], *, whole_payloads: bool) -> list[_Measured]:
+def _measure(server: Server, rows: Sequence[bytes], limits: Mapping[str, int]) -> list[_Measured]:
     asked: list[Command] = []
     for key in rows:
-        asked += [("HMGET", key, "attempts", "group"), *(("HSTRLEN", key, name) for name in texts)]
+        asked += [("HMGET", key, "attempts", "group"), *(("HSTRLEN", key, name) for name in limits)]
     replies = iter(server.try_ask(*asked))
     measured = []
     for key in rows:
         head = next(replies)
-        sizes = {name: next(replies) for name in texts}
-        wanted = tuple(
-            name
-            for name, size in sizes.items()
-            if isinstance(size, int) and (size <= SHORT or (whole_payloads and name == "payload"))
-        )
+        sizes = {name: next(replies) for name in limits}
+        wanted = tuple(name for name, size in sizes.items() if isinstance(size, int) and size <= limits[name])
         measured.append(_Measured(key, head, sizes, wanted))
     return measured
 
