@@ -1,0 +1,35 @@
+"""The programs that change a queue: one Lua file a change, each atomic on the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+
+_SHARED = ("keys", "change")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Lua program as the server gets it, and the hash it is called by."""
+
+    name: str
+    text: str
+
+    @property
+    def sha(self) -> str:
+        """The SHA1 of the text, as EVALSHA takes it."""
+        return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+@cache
+def program(name: str) -> Program:
+    """Return a change: the shared pieces, then its own file."""
+    return Program(name, "".join(lua(piece) for piece in (*_SHARED, name)))
+
+
+@cache
+def lua(name: str) -> str:
+    """Return one Lua file of this package."""
+    return files(__name__).joinpath(f"{name}.lua").read_text("utf-8")
