@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from emqctl import branded, times
-from emqctl.branded import BrandedId
 from emqctl.connection import Server
 from emqctl.errors import EmqError
 from emqctl.keyspace import decode
@@ -24,8 +23,8 @@ from emqctl.queues import Queue
 from emqctl.records import BrowsedJob
 from emqctl.replies import Command
 from emqctl.rows import SHORT, WHOLE, Row, read_rows
+from emqctl.selection import Filters
 from emqctl.walks import PAGE, SetWalk
-from emqctl.window import MintBounds
 
 LANE_ROWS = 10_000  # ids read ahead over all lanes together …
 FEWEST = 20  # … but so many of each
@@ -37,24 +36,31 @@ STATES = ("pending", "active", "scheduled", "dead")
 
 @dataclass(frozen=True)
 class Request:
-    """What to list. ``limit`` 0 is all; ``lane`` and ``flat`` narrow it to one lane or to jobs without one."""
+    """What to list. ``limit`` 0 is all; of ``pending`` a lane is told by its set, of other states by the row."""
 
     state: str = "pending"
     limit: int = 20
-    bounds: MintBounds = field(default_factory=MintBounds)
-    lane: BrandedId | None = None
-    flat: bool = False
+    filters: Filters = field(default_factory=Filters)
     reverse: bool = False
     payload: bool = False
 
     @property
-    def selects_by_row(self) -> bool:
-        """Whether only the row of a job tells if it is wanted: pending jobs are told by their set."""
-        return self.state != "pending" and (self.flat or self.lane is not None)
+    def wants_row(self) -> bool:
+        """Whether only the row of a job tells if it is wanted."""
+        return self.filters.wants_content if self.state == "pending" else self.filters.wants_row
 
-    def wants(self, job: BrowsedJob) -> bool:
-        """Tell whether a job is of the lane, or of none, that was asked for."""
-        return job.lane == (bytes(self.lane) if self.lane else None)
+    def match(self, row: Row) -> bool:
+        """Tell whether a job with this row is wanted."""
+        return self.filters.match_content(row) if self.state == "pending" else self.filters.match(row)
+
+    @property
+    def texts(self) -> dict[str, int | None]:
+        """The bytes up to which payloads and errors are read."""
+        short_error = SHORT if self.state == "dead" else None
+        return {
+            "payload": WHOLE if self.payload or self.filters.grep is not None else SHORT,
+            "error": WHOLE if self.filters.wants_error else short_error,
+        }
 
 
 class Place(NamedTuple):
@@ -99,8 +105,8 @@ def browse(queue: Queue, request: Request) -> Listing:
     """List the jobs of one state, newest first (by mint), or next in time for active and scheduled."""
     by_score = request.state in {"active", "scheduled"}
     places, total = _by_score(queue, request) if by_score else _by_mint(queue, request)
-    if request.selects_by_row:
-        return Listing(filter(request.wants, _read_rows(queue, request, places)), request.limit, None)
+    if request.wants_row:
+        return Listing(_read_rows(queue, request, places), request.limit, None)
     wanted = islice(places, request.limit or None)
     return Listing(_read_rows(queue, request, wanted), request.limit, total)
 
@@ -109,24 +115,25 @@ def _by_mint(queue: Queue, request: Request) -> tuple[Iterator[Place], int]:
     """Return the members of all sets of the state merged by id, and how many there are."""
     server, keys = queue.server, queue.keys
     newest_first = not request.reverse
-    merged = request.state == "pending" and not request.flat and not request.lane
+    lane, flat = request.filters.lane, request.filters.flat
+    merged = request.state == "pending" and not flat and not lane
     walk = SetWalk(
-        keys.dead if request.state == "dead" else keys.lane(request.lane) if request.lane else keys.pending,
-        request.bounds.window(server.now_ms),
+        keys.dead if request.state == "dead" else keys.lane(lane) if lane else keys.pending,
+        request.filters.bounds.window(server.now_ms),
         newest_first,
         min(request.limit or PAGE, PAGE),
     )
     sources = first_pages(keys) if merged else []
     first, count, *named = _checked(queue.look(walk.page_command, walk.count_command, *sources, counting=False))
-    places = [_places(server, walk, first, bytes(request.lane) if request.lane else None)]
+    places = [_places(server, walk, first, bytes(lane) if lane else None)]
     lanes = known_lanes(server, keys, named) if merged else []
     page = min(walk.page, max(FEWEST, LANE_ROWS // max(len(lanes), 1)))
     for some in _batches(lanes, PAGE):
-        walks = [replace(walk, key=keys.lane(lane), page=page) for lane in some]
+        walks = [replace(walk, key=keys.lane(group), page=page) for group in some]
         replies = server.ask(*(command for each in walks for command in (each.page_command, each.count_command)))
-        for lane, each, found, in_lane in zip(some, walks, replies[::2], replies[1::2], strict=True):
+        for group, each, found, in_lane in zip(some, walks, replies[::2], replies[1::2], strict=True):
             count += in_lane
-            places.append(_places(server, each, found, bytes(lane)))
+            places.append(_places(server, each, found, bytes(group)))
     return heapq.merge(*places, key=lambda place: place.member, reverse=newest_first), count
 
 
@@ -139,8 +146,8 @@ def _by_score(queue: Queue, request: Request) -> tuple[Iterator[Place], int]:
     """Return the members of a set scored by time, nearest first, and how many there are."""
     keys = queue.keys
     key = keys.active if request.state == "active" else keys.schedule
-    window = request.bounds.window(queue.server.now_ms)
-    if window.is_open and 0 < request.limit <= PAGE and not request.selects_by_row:
+    window = request.filters.bounds.window(queue.server.now_ms)
+    if window.is_open and 0 < request.limit <= PAGE and not request.wants_row:
         order = ("REV",) if request.reverse else ()
         nearest = ("ZRANGE", key, 0, request.limit - 1, *order, "WITHSCORES")
         flat, count = _checked(queue.look(nearest, ("ZCARD", key), counting=False))
@@ -167,13 +174,10 @@ def _read_rows(queue: Queue, request: Request, places: Iterator[Place]) -> Itera
 
 
 def _read_batch(queue: Queue, request: Request, places: Sequence[Place]) -> Iterator[BrowsedJob]:
-    members = [place.member for place in places]
-    dead = request.state == "dead"
-    rows = read_rows(
-        queue.server, queue.keys, members, payload=WHOLE if request.payload else SHORT, error=SHORT if dead else None
-    )
+    rows = read_rows(queue.server, queue.keys, [place.member for place in places], **request.texts)
     for place, row in zip(places, rows, strict=True):
-        yield _job(place, row, request, queue.server.now_ms() if place.score is not None else 0)
+        if not request.wants_row or request.match(row):
+            yield _job(place, row, request, queue.server.now_ms() if place.score is not None else 0)
 
 
 def _job(place: Place, row: Row, request: Request, now_ms: int) -> BrowsedJob:
@@ -190,12 +194,16 @@ def _job(place: Place, row: Row, request: Request, now_ms: int) -> BrowsedJob:
         lapsed=None if active_ms is None else active_ms <= now_ms,
         due=None if due_ms is None else times.from_ms(due_ms),
         overdue=None if due_ms is None else due_ms <= now_ms,
-        error=row.error,
+        error=None if row.error is None or len(row.error) > SHORT else row.error,
         error_bytes=row.error_bytes,
         payload_bytes=row.payload_bytes,
-        preview=None if row.payload is None or request.payload else decode(row.payload)[:PREVIEW],
+        preview=None if request.payload else _preview(row.payload),
         payload=row.payload if request.payload else None,
     )
+
+
+def _preview(payload: bytes | None) -> str | None:
+    return None if payload is None or len(payload) > SHORT else decode(payload)[:PREVIEW]
 
 
 def _moment_ms(score: float) -> int | None:

@@ -11,6 +11,7 @@ from emqctl.errors import Malformed
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_RATE = re.compile(r"(\d+(?:\.\d+)?)/([smh])", re.ASCII)
 _DATE_TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([Zz]|[+-]\d\d:?\d\d)?)?",
@@ -55,6 +56,14 @@ def parse_duration_ms(text: str) -> int:
     if not match:
         raise Malformed("a duration", text, "write 500ms, 5s, 1m or 2h")
     return _duration_ms(match)
+
+
+def parse_rate(text: str) -> float:
+    """Read ``50/s``, ``100/m`` or ``20/h`` as so many a second. Raises Malformed."""
+    match = _RATE.fullmatch(text)
+    if not match or not float(match[1]):
+        raise Malformed("a rate", text, "write 50/s, 100/m or 20/h")
+    return float(match[1]) * 1000 / _UNITS[match[2]]
 
 
 def to_ms(moment: datetime) -> int:

@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from emqctl import branded
-from emqctl.branded import BrandedId
-from emqctl.cli.options import ID, Command, mint_bounds, pass_session, queue_argument
+from emqctl.cli.options import Command, job_filters, pass_session, queue_argument
 from emqctl.cli.session import Session
-from emqctl.errors import BadUsage
 from emqctl.listing import STATES, Listing, Request, browse
 from emqctl.queues import Queue
 from emqctl.records import BrowsedJob
-from emqctl.window import MintBounds
+from emqctl.selection import Filters
 
 OF_STATE = {
     "pending": (),
@@ -37,22 +35,17 @@ OF_STATE = {
 @queue_argument()
 @click.option("--state", type=click.Choice(STATES), default="pending", show_default=True, help="Which jobs.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most N; 0 is all.")
-@click.option("--flat", is_flag=True, help="Only jobs without a lane.")
-@click.option("--lane", type=ID, metavar="GROUP", help="Only jobs of this lane.")
-@mint_bounds
+@job_filters
 @click.option("--reverse", is_flag=True, help="Turn the order: oldest, or last in time, first.")
 @click.option("--payload", is_flag=True, help="Whole payloads in place of previews.")
 @pass_session
-def command(session: Session, /, queue: str, lane: BrandedId | None, *, flat: bool, **asked: Any) -> None:
+def command(session: Session, /, queue: str, filters: Filters, **asked: Any) -> None:
     """List the jobs of a queue.
 
     Waiting jobs come newest first: the pending set and every known lane, merged by the time the jobs
     were made. Active ones come with the earliest lease deadline first, scheduled ones with the soonest.
     """
-    if flat and lane:
-        raise BadUsage("--flat and --lane exclude each other")
-    bounds = MintBounds(*(asked.pop(name) for name in ("since", "until", "after", "before")))
-    request = Request(bounds=bounds, lane=lane, flat=flat, **asked)
+    request = Request(filters=filters, **asked)
     with session.server() as server:
         listing = browse(Queue(server, queue), request)
         text = "payload" if request.payload else "preview"

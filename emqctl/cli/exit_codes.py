@@ -19,6 +19,8 @@ DONE = 0  # also: nothing matched
 FAULT = 1  # a bug, or this machine's fault
 USAGE = 2
 PARTLY = 3  # a batch or a listing of several was done in part
+MISSING = 4  # no such queue, job or lane
+REFUSED = 5  # wrong state, locked, read-only, not confirmed
 NO = 9  # asked, and the answer is no
 READER_GONE = 141  # 128 + SIGPIPE
 SIGNALLED = 128  # plus the signal's number
@@ -28,12 +30,15 @@ EXIT_CODES: dict[type[EmqError], tuple[int, str]] = {
     LocalFault: (FAULT, "local-fault"),
     Malformed: (USAGE, "malformed"),
     BadUsage: (USAGE, "usage"),
-    NotFound: (4, "not-found"),
-    Refused: (5, "refused"),
+    NotFound: (MISSING, "not-found"),
+    Refused: (REFUSED, "refused"),
     Unreachable: (6, "unreachable"),
     WrongVersion: (7, "wrong-version"),
     Denied: (8, "denied"),
 }
+
+#: Exit code of each verdict on a batch (``changes.Tally``).
+VERDICTS = {"done": DONE, "partly": PARTLY, "missing": MISSING, "refused": REFUSED}
 
 
 def code_and_kind(error: EmqError | Interrupted) -> tuple[int, str]:

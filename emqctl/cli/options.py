@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import fields
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -11,8 +14,11 @@ from emqctl import branded, keyspace, times
 from emqctl.cli.session import Session
 from emqctl.config import DEFAULT_TIMEOUT
 from emqctl.endpoint import DEFAULT_URL
+from emqctl.errors import BadUsage, Malformed
 from emqctl.render import FORMATS
 from emqctl.render.cells import TIME_STYLES
+from emqctl.selection import Filters
+from emqctl.window import MintBounds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -146,12 +152,50 @@ def _note_odd_names(context: click.Context, _parameter: click.Parameter, value: 
     return value
 
 
-#: Bounds on mint time, for every command that selects jobs.
-mint_bounds = options(
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(keyspace.encode(text))
+    except re.error as error:
+        raise Malformed("a regular expression", text, str(error)) from error
+
+
+def _group_name(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{8}", text):
+        raise Malformed("an error group", text, "it is 8 hex digits, as 'emqctl errors' prints them")
+    return text
+
+
+_BYTES = Parsed("text", keyspace.encode)
+
+
+def job_filters(function: Function) -> Function:
+    """Add the filters that choose jobs; the command receives them as ``filters``."""
+
+    @wraps(function)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        bounds = MintBounds(*(given.pop(name) for name in ("since", "until", "after", "before")))
+        chosen = {each.name: given.pop(each.name) for each in fields(Filters) if each.name != "bounds"}
+        if chosen["flat"] and chosen["lane"]:
+            raise BadUsage("--flat and --lane exclude each other")
+        return function(*arguments, filters=Filters(bounds, **chosen), **given)
+
+    return _FILTERS(cast("Function", gathered))
+
+
+_FILTERS = options(
     click.option("--since", type=TIME, metavar="TIME", help="Minted at or after: 2h, 2026-11-30, RFC 3339."),
     click.option("--until", type=TIME, metavar="TIME", help="Minted before."),
     click.option("--after", type=JOB_ID, metavar="ID", help="Minted after that job."),
     click.option("--before", type=JOB_ID, metavar="ID", help="Minted before that job."),
+    click.option("--lane", type=ID, metavar="GROUP", help="Only jobs of this lane."),
+    click.option("--flat", is_flag=True, help="Only jobs without a lane."),
+    click.option("--error", type=_BYTES, metavar="TEXT", help="The error contains TEXT."),
+    click.option("--error-re", type=Parsed("regex", _pattern), metavar="REGEX", help="The error matches REGEX."),
+    click.option(
+        "--error-group", type=Parsed("group", _group_name), metavar="HEX", help="As 'emqctl errors' names it."
+    ),
+    click.option("--grep", type=_BYTES, metavar="TEXT", help="The payload contains TEXT."),
+    click.option("--attempts-min", type=click.IntRange(min=0), metavar="N", help="With N or more attempts."),
 )
 
 

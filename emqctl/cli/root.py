@@ -15,7 +15,7 @@ from emqctl.cli.options import common_options
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage, EmqError, Interrupted, LocalFault
 
-COMMANDS = ("browse", "depth", "key", "slot", "id", "demo")
+COMMANDS = ("browse", "depth", "requeue", "key", "slot", "id", "demo")
 
 TOUR = """\
 emqctl: look at EchoMQ job queues, and at the keys they are made of.
@@ -45,7 +45,7 @@ def run(words: Sequence[str], session: Session) -> int:
     The one place where errors become messages and exit codes. Any other exception is a bug and passes.
     """
     try:
-        with signals.raised():
+        with signals.raised(session.shield):
             return _guarded(words, session)
     except Interrupted as error:
         return session.fail(error)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from emqctl import config
 from emqctl.cli.environment import Environment
 from emqctl.cli.exit_codes import DONE, code_and_kind
+from emqctl.cli.progress import Progress
+from emqctl.cli.signals import Shield
 from emqctl.connection import Server, connect
 from emqctl.errors import BadUsage, EmqError, Interrupted, Malformed, Refused
 from emqctl.render import FORMATS, write
@@ -35,6 +37,11 @@ class Session:
     pinned: bool = False  # to the server of a demo
     command: str = ""
     exit_code: int = DONE
+    shield: Shield = field(default_factory=Shield)
+    progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = Progress(self.environment.stderr)
 
     def choose(self, name: str, value: Any) -> None:
         """Remember an option of the connection or of the output."""
@@ -56,6 +63,11 @@ class Session:
         return "table" if stdout is not None and stdout.isatty() else "plain"
 
     @property
+    def chose_output(self) -> bool:
+        """Whether a format was named, by option or variable."""
+        return bool(self.output or self._variable("EMQCTL_OUTPUT", FORMATS))
+
+    @property
     def settings(self) -> config.Settings:
         """Where to connect and how."""
         return config.decide(self.choices, self.environment.variables, self._ask_password, self.note)
@@ -66,7 +78,7 @@ class Session:
         settings = self.settings
         with connect(settings, self.note) as server:
             yield server
-            if self._is_verbose:
+            if self.is_verbose:
                 self.note(f"{settings.endpoint}: {server.commands} commands in {server.round_trips} round trips")
 
     def emit(
@@ -110,6 +122,16 @@ class Session:
         if not self.quiet:
             self.say(text)
 
+    def ask(self, question: str) -> str:
+        """Print a question on stderr and return the line that is typed at it; end of input is no answer."""
+        self.flush()
+        stderr, stdin = self.environment.stderr, self.environment.stdin
+        if stderr is None or stdin is None:
+            return ""
+        stderr.write("\n".join(map(printable, question.split("\n"))))
+        stderr.flush()
+        return stdin.readline().strip()
+
     def say(self, text: str) -> None:
         """Print on stderr what the operator cannot do without."""
         self._to_stderr({"note": text}, f"note: {text}")
@@ -131,14 +153,17 @@ class Session:
             self.environment.stdout.flush()
 
     @property
-    def _is_verbose(self) -> bool:
+    def is_verbose(self) -> bool:
+        """Whether details were asked for."""
         return self.verbose or config.is_on(self.environment.variables, "EMQCTL_VERBOSE")
 
     def _to_stderr(self, body: dict[str, Any] | None, text: str) -> None:
         stderr = self.environment.stderr
         if stderr is None:
             return
-        self.flush()
+        with suppress(OSError):  # whoever writes to stdout next learns of it
+            self.flush()
+        self.progress.clear()
         as_json = body is not None and self._writes_json
         lines = json.dumps(body) if as_json else "\n".join(map(printable, text.split("\n")))
         stderr.write(lines.encode(stderr.encoding or "utf-8", "backslashreplace").decode(stderr.encoding or "utf-8"))

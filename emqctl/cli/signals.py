@@ -13,8 +13,34 @@ from emqctl.errors import Interrupted
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Shield:
+    """Holds a signal back from ``begin`` to ``end``, so that a batch is finished and accounted for."""
+
+    def __init__(self) -> None:
+        self._is_up = False
+        self._pending: int | None = None
+
+    def begin(self) -> None:
+        """Hold signals back from here on."""
+        self._is_up = True
+
+    def end(self) -> None:
+        """Let signals through again; raise Interrupted if one came meanwhile."""
+        self._is_up = False
+        if self._pending is not None:
+            raise Interrupted(self._pending)
+
+    def heed(self, number: int, _frame: FrameType | None) -> None:
+        """Handle the first signal: raise Interrupted, or remember it while the shield is up."""
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        if not self._is_up:
+            raise Interrupted(number)
+        self._pending = number
+
+
 @contextmanager
-def raised() -> Iterator[None]:
+def raised(shield: Shield) -> Iterator[None]:
     """Raise Interrupted in this thread when INT, TERM or HUP comes; once, later ones are ignored.
 
     A signal that was ignored from outside (nohup) stays ignored.
@@ -24,14 +50,8 @@ def raised() -> Iterator[None]:
         return
     before = {number: signal.getsignal(number) for number in ENDING}
     heeded = [number for number in ENDING if before[number] != signal.SIG_IGN]
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        for each in heeded:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
-
     for number in heeded:
-        signal.signal(number, end)
+        signal.signal(number, shield.heed)
     try:
         yield
     finally:

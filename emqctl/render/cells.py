@@ -79,7 +79,9 @@ def to_text(value: Any, time_style: str, now_ms: Clock) -> str:
         return decode(value)
     if isinstance(value, EmqError):
         return f"! {value.brief}"
-    if isinstance(value, dict | list | tuple):
+    if isinstance(value, tuple):  # words of our own, without commas
+        return ",".join(value)
+    if isinstance(value, dict | list):
         return to_json(to_plain(value), ascii_only=False) if value else ""
     return str(value)
 

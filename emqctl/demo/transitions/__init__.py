@@ -11,4 +11,5 @@ from emqctl.scripts import lua
 @cache
 def source(verb: str) -> str:
     """Return a program as the server gets it: the keys, the prelude, then the verb's own file."""
-    return lua("keys") + "".join(files(__name__).joinpath(f"{name}.lua").read_text("utf-8") for name in ("prelude", verb))
+    own = (files(__name__).joinpath(f"{name}.lua").read_text("utf-8") for name in ("prelude", verb))
+    return lua("keys") + "".join(own)

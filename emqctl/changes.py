@@ -1,0 +1,217 @@
+"""Changing jobs in batches: one program a batch, one answer a job, nothing ever sent twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from emqctl import branded
+from emqctl.errors import Denied, Malformed, NoAnswer
+from emqctl.keyspace import decode
+from emqctl.queues import Queue
+from emqctl.replies import Command, NeedsProbe
+from emqctl.scripts import Program
+from emqctl.selection import Target
+
+BATCH = 100  # jobs a program handles in one call: 0.4 ms, so that no other client waits
+USUAL_BUDGET = 3  # attempts EchoMQ's workers allow by default; what they really allow stands nowhere in Redis
+DONE = ("moved", "would-move")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one job. ``attempts`` are those it had; ``left`` tells that it left the walked set meanwhile."""
+
+    id: bytes
+    result: str
+    reason: str | None = None
+    place_before: str | None = None
+    place_after: str | None = None
+    lane: str | None = None
+    notes: tuple[str, ...] = ()
+    attempts: int | None = None
+    left: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the change was made, or would be."""
+        return self.result in DONE
+
+
+COLUMNS = ("id", "result", "reason", "place_before", "place_after", "lane", "notes")
+
+
+@dataclass
+class Tally:
+    """The account of a run: how many were done, had left meanwhile, or were not done and why.
+
+    ``notes`` counts what was said of those that were done, ``worn`` those of them that had spent
+    ``USUAL_BUDGET`` attempts or more, ``attempts`` the most that one had spent.
+    """
+
+    done: int = 0
+    left: int = 0
+    undone: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    worn: int = 0
+    attempts: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        if outcome.is_done:
+            self.done += 1
+            self.notes.update(outcome.notes)
+            self.attempts = max(self.attempts, outcome.attempts or 0)
+            self.worn += (outcome.attempts or 0) >= USUAL_BUDGET
+        elif outcome.left:
+            self.left += 1
+        else:
+            self.undone[outcome.reason or outcome.result] += 1
+
+    @property
+    def verdict(self) -> str:
+        """Tell how the run went.
+
+        ========================================  =========
+        nothing selected, or all done             done
+        some done, some not                       partly
+        none done, every reason ``missing``       missing
+        none done, any other reason               refused
+        ========================================  =========
+
+        Ids that left the walked set meanwhile do not count.
+        """
+        if not self.undone:
+            return "done"
+        if self.done:
+            return "partly"
+        return "missing" if set(self.undone) == {"missing"} else "refused"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of jobs out of one place: the program, and how to ask it.
+
+    ``arguments`` makes a job's arguments from its target; ``writes`` are commands of the kinds the program
+    sends, for servers that can be asked about permissions only outside a program.
+    """
+
+    program: Program
+    place: str
+    key: bytes
+    flags: str
+    arguments: Callable[[Target], Sequence[bytes | str]]
+    writes: Sequence[Command]
+    dry_run: bool = False
+
+
+def named(ids: Iterable[bytes]) -> Iterator[list[Target | Outcome]]:
+    """Yield jobs given one by one in batches, in order; what is no job id, or a repeat, as its outcome."""
+    seen: set[bytes] = set()
+    words = iter(ids)
+    while some := list(islice(words, BATCH)):
+        yield [_target(word, seen) for word in some]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a run goes through its jobs.
+
+    ``walked`` says that they were met in the set, so that one that is no longer there left it; ``batch``
+    is how many one call handles; ``begin`` is called before each batch, which from then on has to be
+    accounted for.
+    """
+
+    walked: bool = False
+    batch: int = BATCH
+    begin: Callable[[], None] = lambda: None
+
+
+def apply(
+    queue: Queue, change: Change, pages: Iterable[Sequence[Target | Outcome]], pace: Pace
+) -> Iterator[list[Outcome]]:
+    """Make a change job by job; yield the outcomes of each batch when it is answered, in order.
+
+    Raises NoAnswer after the outcomes of a batch that may or may not have been applied.
+    """
+    asking = _Asking(queue, change)
+    for page in pages:
+        if not page:
+            yield []
+        for at in range(0, len(page), pace.batch):
+            pace.begin()
+            outcomes, lost = asking.batch(page[at : at + pace.batch])
+            yield [replace(each, left=pace.walked and _has_left(each, change.place)) for each in outcomes]
+            if lost:
+                raise lost
+
+
+def _has_left(outcome: Outcome, place: str) -> bool:
+    return outcome.reason in {"missing", f"not-{place}"} and outcome.place_before != place
+
+
+def _target(word: bytes, seen: set[bytes]) -> Target | Outcome:
+    try:
+        branded.parse_job(word)
+    except Malformed:
+        return Outcome(word, "skipped", "malformed")
+    if word in seen:
+        return Outcome(word, "skipped", "duplicate")
+    seen.add(word)
+    return Target(word)
+
+
+class _Asking:
+    """Calling a change's program for one batch after another."""
+
+    def __init__(self, queue: Queue, change: Change) -> None:
+        self._queue = queue
+        self._change = change
+        self._flags = change.flags
+
+    def batch(self, items: Sequence[Target | Outcome]) -> tuple[list[Outcome], Exception | None]:
+        """Return the outcomes of a batch, and the error that ends the run after it."""
+        targets = [item for item in items if isinstance(item, Target)]
+        lost: Exception | None = None
+        try:
+            made = iter(self._call(targets) if targets else ())
+        except NoAnswer as error:
+            lost = error
+            made = iter(Outcome(target.id, "failed", "no-answer") for target in targets)
+        outcomes = [item if isinstance(item, Outcome) else next(made) for item in items]
+        denied = next((each for each in outcomes if each.reason == "denied"), None)
+        if denied:
+            lost = Denied(f"{self._queue.server.shown} denied {' '.join(denied.notes)} to this user")
+        return outcomes, lost
+
+    def _call(self, targets: Sequence[Target]) -> list[Outcome]:
+        change, server = self._change, self._queue.server
+        arguments = [word for target in targets for word in change.arguments(target)]
+        keys = (self._queue.keys.prefix, change.key)
+        try:
+            answers = server.run(change.program, keys, (self._flags, *arguments))
+        except NeedsProbe:
+            server.may_run(change.writes)
+            self._flags += "p"
+            answers = server.run(change.program, keys, (self._flags, *arguments))
+        return [
+            _outcome(target, answer, dry_run=change.dry_run) for target, answer in zip(targets, answers, strict=True)
+        ]
+
+
+def _outcome(target: Target, answer: Sequence[bytes], *, dry_run: bool) -> Outcome:
+    result, reason, before, after, lane, attempts, *notes = map(decode, answer)
+    if dry_run:
+        result = {"moved": "would-move", "skipped": "would-skip"}.get(result, result)
+    return Outcome(
+        target.id,
+        result,
+        reason or None,
+        before,
+        after,
+        lane or None,
+        tuple(notes),
+        int(attempts) if attempts.isdigit() else None,
+    )

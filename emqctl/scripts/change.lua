@@ -1,0 +1,183 @@
+-- Put in front of every change, after keys.lua: what a change looks at before its first write, and the ring.
+-- An error in the middle of a program undoes nothing, so everything that can fail is checked beforehand.
+
+local OWN_QUEUE = KEYS[1]:sub(6, -3)
+local SET_TYPES = {
+  { pending, 'zset' }, { active, 'zset' }, { schedule, 'zset' }, { dead, 'zset' }, { ring, 'list' },
+  { wake, 'list' }, { paused, 'set' }, { gactive, 'hash' }, { glimit, 'hash' }, { meta, 'hash' },
+}
+
+local function type_of(key) return call('TYPE', key).ok end
+local function is_or_absent(key, kind) local found = type_of(key); return found == kind or found == 'none' end
+local function is_branded(id) return #id == 14 and id:find('^%u%u%u%w+$') ~= nil end
+local function is_count(text) return #text <= 15 and text:find('^%d+$') ~= nil end
+local function is_integer(text) return #text <= 15 and text:find('^%-?%d+$') ~= nil end
+
+-- The reply that refuses the whole call when one of the queue's own keys is of another type, or nil.
+local function wrong_type()
+  for _, each in ipairs(SET_TYPES) do
+    local found = type_of(each[1])
+    if found ~= each[2] and found ~= 'none' then
+      return redis.error_reply('EMQTYPE ' .. each[1] .. ' ' .. found .. ' ' .. each[2])
+    end
+  end
+end
+
+-- The first of some commands, each { name, key, argument ... }, that this user may not run, or nil.
+-- Servers before 7.0 cannot tell: `probed` says that the caller has asked in another way.
+local function denied(commands)
+  if not redis.acl_check_cmd then return nil end
+  for _, command in ipairs(commands) do
+    if not redis.acl_check_cmd(unpack(command)) then return command[1] .. ' ' .. command[2] end
+  end
+end
+
+local function cannot_tell_permissions(probed)
+  if redis.acl_check_cmd or probed then return nil end
+  return redis.error_reply('EMQPROBE this server cannot say what this user may do')
+end
+
+-- A worker shows that it holds the job: the marker string, or the row's field while it has a TTL.
+-- A field without TTL and without the string is left from a server that could not let it expire.
+local function has_live_lock(job)
+  if call('EXISTS', job.row .. ':lock') == 1 then return true end
+  if not job.lock then return false end
+  local ttl = redis.pcall('HPTTL', job.row, 'FIELDS', 1, 'lock')
+  return ttl.err == nil and ttl[1] > 0
+end
+
+-- Everything a move looks at of one job. `places` are the words of where its id is: the four sets and its own lane.
+local function look(id)
+  local job = { id = id, row = row_of(id), places = {} }
+  job.type = type_of(job.row)
+  if job.type == 'hash' then
+    job.state, job.attempts, job.group, job.parent, job.parent_queue, job.last_error, job.stalled, job.lock = unpack(
+      call('HMGET', job.row, 'state', 'attempts', 'group', 'parent', 'parent_queue', 'last_error', 'stalled', 'lock')
+    )
+    job.has_payload = call('HEXISTS', job.row, 'payload') == 1
+  end
+  local where = { pending = pending, active = active, schedule = schedule, dead = dead }
+  for _, place in ipairs({ 'pending', 'active', 'schedule', 'dead' }) do
+    if call('ZSCORE', where[place], id) then job.places[#job.places + 1] = place end
+  end
+  if job.group and is_branded(job.group) then
+    job.lane = lane_of(job.group)
+    job.lane_is_set = is_or_absent(job.lane, 'zset')
+    if job.lane_is_set and call('ZSCORE', job.lane, id) then job.places[#job.places + 1] = 'lane' end
+  end
+  job.place = job.places[1] or 'none'
+  return job
+end
+
+local function is_at(job, place)
+  for _, each in ipairs(job.places) do
+    if each == place then return true end
+  end
+  return false
+end
+
+-- Why a row would break the worker that claims it, or the step that settles it.
+local function is_bad_row(job)
+  if job.attempts and not is_count(job.attempts) then return true end
+  if job.parent and not is_branded(job.parent) then return true end
+  if not job.group then return false end
+  if not is_branded(job.group) then return true end
+  local limit, flying = call('HGET', glimit, job.group), call('HGET', gactive, job.group)
+  return (limit and not is_integer(limit)) or (flying and not is_integer(flying)) or false
+end
+
+-- The first reason against moving a job out of a place, or nil. `seen` is the `attempts` the caller read, '' for any.
+local function objection(job, place, force, seen)
+  if job.type == 'none' then return 'missing' end
+  if not is_at(job, place) then return 'not-' .. place end
+  if job.type ~= 'hash' or (job.lane and not job.lane_is_set) then return 'wrong-type' end
+  if is_bad_row(job) then return 'bad-row' end
+  if #job.places > 1 then return 'two-places' end
+  if not job.has_payload then return 'no-payload' end
+  if not force and has_live_lock(job) then return 'locked' end
+  if seen ~= '' and seen ~= (job.attempts or '0') then return 'changed' end
+end
+
+local function count_of(job)
+  local key = job.row .. ':dependencies'
+  return type_of(key) == 'string' and tonumber(call('GET', key)) or 0
+end
+
+local function is_held(job) return job.state == 'awaiting_children' and #job.places == 0 end
+
+-- Killed by a child it could not do without; it never ran itself.
+local function is_dead_by_children(job)
+  return #job.places == 1 and job.place == 'dead' and job.state == 'dead' and (job.attempts or '0') == '0'
+    and not job.last_error
+end
+
+local function has_field(key, field) return type_of(key) == 'hash' and call('HEXISTS', key, field) == 1 end
+
+-- What a child's parent makes of a move out of `dead`: nil when it still counts on the child and was never told of
+-- its death, else the reason against it. `flow-child` where the death can be taken back, the others where not.
+local function flow_objection(job)
+  local parent = look(job.parent)
+  if parent.type ~= 'hash' or not parent.has_payload then return 'parent-gone' end
+  local waits, count = is_held(parent) or is_dead_by_children(parent), count_of(parent)
+  local failed, ignored = has_field(parent.row .. ':failed', job.id), has_field(parent.row .. ':unsuccessful', job.id)
+  local processed = has_field(parent.row .. ':processed', job.id)
+  if processed or (failed and ignored) or (waits and count < 1) then return 'flow-contradiction' end
+  if failed then return is_dead_by_children(parent) and 'flow-child' or 'parent-ran' end
+  if ignored then return waits and 'flow-child' or 'parent-released' end
+  return not waits and 'parent-released' or nil
+end
+
+local touched, touched_order = {}, {}
+
+-- Remember a lane whose place on the ring is to be put right at the end of the call.
+local function touch(group)
+  if group and not touched[group] then
+    touched[group] = true
+    touched_order[#touched_order + 1] = group
+  end
+end
+
+local function has_room(group)
+  local limit = call('HGET', glimit, group)
+  return not limit or tonumber(call('HGET', gactive, group) or 0) < tonumber(limit)
+end
+
+local function on_ring()
+  local groups, size = {}, call('LLEN', ring)
+  for at = 0, size - 1, 1000 do
+    for _, group in ipairs(call('LRANGE', ring, at, at + 999)) do groups[group] = true end
+  end
+  return groups
+end
+
+-- Put each touched lane on the ring, with a wake-up, exactly if it can be served. The ring is read once.
+local function set_rings()
+  if #touched_order == 0 then return end
+  local standing = on_ring()
+  for _, group in ipairs(touched_order) do
+    local servable = call('ZCARD', lane_of(group)) > 0 and call('SISMEMBER', paused, group) == 0 and has_room(group)
+    if servable and not standing[group] then
+      call('RPUSH', ring, group)
+      call('LPUSH', wake, '1')
+      call('LTRIM', wake, 0, WAKE_TOKENS - 1)
+    elseif not servable and standing[group] then
+      call('LREM', ring, 0, group)
+    end
+  end
+end
+
+-- Why a job that was just let wait will not be served yet.
+local function waiting_notes(group)
+  local notes = {}
+  if call('HEXISTS', meta, 'paused') == 1 then notes[#notes + 1] = 'queue-paused' end
+  if group and call('SISMEMBER', paused, group) == 1 then notes[#notes + 1] = 'lane-paused' end
+  if group and not has_room(group) then notes[#notes + 1] = 'lane-at-limit' end
+  return notes
+end
+
+-- One answer: { result, reason, place before, place after, lane, attempts, note ... }; '' for none.
+local function answer(job, result, reason, after, notes)
+  return {
+    result, reason or '', job.place, after or job.place, job.group or '', job.attempts or '', unpack(notes or {}),
+  }
+end
