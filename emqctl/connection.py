@@ -15,7 +15,7 @@ from typing import Any
 from emqctl.config import Settings
 from emqctl.errors import Denied, EmqError, NoAnswer, Unreachable, WrongType, WrongVersion
 from emqctl.keyspace import VERSION_KEY, decode, parse
-from emqctl.replies import Command, NoScript, WrongTypeReply, from_reply, too_old
+from emqctl.replies import Command, NoScript, WrongTypeReply, from_reply, shaped, too_old
 from emqctl.scripts import Program
 from emqctl.times import brief_ms
 
@@ -186,7 +186,7 @@ class Server:
         import redis
 
         if not isinstance(reply, redis.RedisError):
-            return reply
+            return shaped(reply, command)
         text = _reply_text(reply)
         if "syntax error" in text and "BYLEX" in command:
             return too_old(self.shown, self._server_version())
@@ -194,7 +194,7 @@ class Server:
 
     def _server_version(self) -> str | None:
         information = self._exchange([("INFO", "server")])[0]
-        return None if isinstance(information, EmqError) else str(information.get("redis_version"))
+        return None if isinstance(information, EmqError) else information.get("redis_version")
 
     def _broken(self, error: Exception) -> EmqError:
         import redis
@@ -240,8 +240,10 @@ def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
         driver_info=None,
         **where,
     )
+    client = redis.Redis(connection_pool=pool)
+    client.response_callbacks.clear()  # they know nothing of QUEUED, nor of a command inside EXEC
     try:
-        yield Server(redis.Redis(connection_pool=pool), str(endpoint), notify)
+        yield Server(client, str(endpoint), notify)
     finally:
         pool.disconnect()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from emqctl.errors import BadUsage, Denied, EmqError, Refused, Unreachable, WrongType
 from emqctl.keyspace import decode
 
 Command = Sequence[bytes | str | int]
+QUEUED = b"QUEUED"  # what a command inside MULTI is answered with
 
 
 class WrongTypeReply(Refused):
@@ -24,6 +26,16 @@ class NoScript(Refused):
 
 class NeedsProbe(Refused):
     """A program cannot tell what this user may do; whoever called it has to ask first (see ``Server.may_run``)."""
+
+
+def shaped(reply: Any, command: Command) -> Any:
+    """Give a raw reply the shape its command is read in; of any other command it stays as it is.
+
+    TIME: (seconds, microseconds). SCAN, SSCAN: (cursor, members). HSCAN: (cursor, {field: value}). ZSCAN:
+    (cursor, [(member, score)]). ZSCORE: a float or None. INFO: {name: value} as text.
+    """
+    shape = _SHAPES.get(str(command[0]))
+    return shape(reply) if shape and reply is not None and reply != QUEUED else reply
 
 
 def from_reply(text: str, command: Command, shown: str) -> EmqError:
@@ -99,6 +111,36 @@ def _refused(what: str, hint: str) -> Callable[[str, str, str], EmqError]:
         return Refused(f"{shown} {what}", hint=hint)
 
     return error
+
+
+def _page(reply: Any) -> tuple[int, Any]:
+    return int(reply[0]), reply[1]
+
+
+def _hash_page(reply: Any) -> tuple[int, dict[bytes, bytes]]:
+    cursor, flat = _page(reply)
+    return cursor, dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _zset_page(reply: Any) -> tuple[int, list[tuple[bytes, float]]]:
+    cursor, flat = _page(reply)
+    return cursor, [(member, float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _information(reply: Any) -> dict[str, str]:
+    lines = (line.partition(":") for line in decode(reply).splitlines() if not line.startswith("#"))
+    return {name: value for name, colon, value in lines if colon}
+
+
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "TIME": lambda reply: (int(reply[0]), int(reply[1])),
+    "SCAN": _page,
+    "SSCAN": _page,
+    "HSCAN": _hash_page,
+    "ZSCAN": _zset_page,
+    "ZSCORE": float,
+    "INFO": _information,
+}
 
 
 def _type_found(rest: str) -> EmqError:
