@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from emqctl.errors import EmqError
 
@@ -52,6 +53,46 @@ class BrowsedJob:
     payload_bytes: int | None
     preview: str | None
     payload: bytes | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Everything about one job; what does not apply is None.
+
+    ``place`` names each place its id stands in, ``lane`` the group of its row. ``children`` holds how
+    many are ``outstanding``, what the ``processed``, ``failed`` and ``unsuccessful`` ones answered, and,
+    with a deep look, all that are ``linked``. ``servable`` and ``why`` speak of a waiting job.
+    ``fields`` is whatever else the row holds.
+    """
+
+    id: str
+    queue: str
+    place: str
+    lane: bytes | None
+    state: bytes | None
+    attempts: int | str | None
+    minted: datetime
+    deadline: datetime | None
+    lease_ms: int | None
+    due: datetime | None
+    error: bytes | None
+    stalled: int | str | None
+    progress: bytes | None
+    lock: bytes | None
+    lock_ttl_ms: int | None
+    parent: bytes | None
+    parent_queue: bytes | None
+    parent_policy: bytes | None
+    children: dict[str, Any] | None
+    logs: list[bytes]
+    payload_bytes: int | None
+    payload: bytes | None
+    contradictions: list[str]
+    fields: dict[str, bytes]
+    servable: bool | None
+    why: str | None
+    parent_state: bytes | None
+    dedup: list[str] | None
 
 
 @dataclass(frozen=True)

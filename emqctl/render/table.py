@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from emqctl.errors import EmqError
 from emqctl.render.cells import printable, to_text
+from emqctl.render.detail import detail_lines
 from emqctl.render.layout import Layout, Output
 
 NARROWEST = 20  # cells the last column keeps, however narrow the terminal is
@@ -23,13 +24,25 @@ def write_table(records: Iterable[Any], out: Output, layout: Layout) -> None:
 
     Columns that are empty throughout are left out unless they were asked for by name.
     """
-    rows = list(records)
+    rows: list[Any] = []
+    try:
+        rows.extend(records)
+    finally:  # what was found before an error or a signal is shown all the same
+        _write(rows, out, layout)
+
+
+def _write(rows: Sequence[Any], out: Output, layout: Layout) -> None:
     shown = [name for name in layout.fields if layout.chosen or any(_filled(getattr(row, name)) for row in rows)]
     cells = [[_cell(getattr(row, name), out, layout) for name in shown] for row in rows]
     if layout.bare:
         out.write("".join(row[0].plain + "\n" for row in cells))
-    elif cells and layout.single and len(cells) == 1:
-        _draw(_lines(shown, cells[0]), [cells[0][-1]], out, layout)
+    elif layout.single:
+        for number, row in enumerate(rows):
+            out.write("\n" if number else "")
+            details = [
+                line for name in shown if _filled(getattr(row, name)) for line in _detail(row, name, out, layout)
+            ]
+            _draw(_lines(details), [text for _, text in details], out, layout, whole=True)
     elif cells:
         _draw(_grid(shown, rows, cells, out), [row[-1] for row in cells], out, layout)
 
@@ -45,13 +58,20 @@ def _grid(shown: Sequence[str], rows: Sequence[Any], cells: Sequence[Sequence[Te
     return table
 
 
-def _lines(shown: Sequence[str], cells: Sequence[Text]) -> Table:
+def _lines(details: Sequence[tuple[str, Text]]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
-    for name, cell in zip(shown, cells, strict=True):
-        table.add_row(Text(name), cell)
+    for name, text in details:
+        table.add_row(Text(name), text)
     return table
+
+
+def _detail(row: Any, name: str, out: Output, layout: Layout) -> Iterator[tuple[str, Text]]:
+    label = name
+    for line in detail_lines(getattr(row, name), layout.time_style, layout.now_ms):
+        yield label, Text(printable(line, out.encoding))
+        label = ""
 
 
 def _cell(value: Any, out: Output, layout: Layout) -> Text:
@@ -62,7 +82,7 @@ def _cell(value: Any, out: Output, layout: Layout) -> Text:
 
 
 def _filled(value: Any) -> bool:
-    return value is not None and value not in (b"", "")
+    return value is not None and value not in (b"", "", [], {})
 
 
 def _numeric(rows: Sequence[Any], name: str) -> bool:
@@ -70,7 +90,7 @@ def _numeric(rows: Sequence[Any], name: str) -> bool:
     return all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values)
 
 
-def _draw(table: Table, last: Sequence[Text], out: Output, layout: Layout) -> None:
+def _draw(table: Table, last: Sequence[Text], out: Output, layout: Layout, *, whole: bool = False) -> None:
     canvas = StringIO()
     console = Console(
         file=canvas,
@@ -85,8 +105,8 @@ def _draw(table: Table, last: Sequence[Text], out: Output, layout: Layout) -> No
         legacy_windows=False,
     )
     overhang = console.measure(table).maximum - out.columns
-    widest = max(cell.cell_len for cell in last)
-    if out.is_terminal and overhang > 0:
+    widest = max((cell.cell_len for cell in last), default=0)
+    if out.is_terminal and overhang > 0 and not whole:
         column = table.columns[-1]
         column.overflow = "ellipsis" if out.shows_unicode else "crop"
         column.max_width = max(widest - overhang, min(widest, NARROWEST))
