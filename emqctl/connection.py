@@ -215,19 +215,25 @@ class Server:
 @contextmanager
 def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
     """Yield a Server; the connection is made by the first command and closed at the end."""
+    with plain_client(settings) as client:
+        client.response_callbacks.clear()  # they know nothing of QUEUED, nor of a command inside EXEC
+        yield Server(client, str(settings.endpoint), notify)
+
+
+@contextmanager
+def plain_client(settings: Settings) -> Iterator[Any]:
+    """Yield a redis-py client of one connection that tries nothing twice."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
     endpoint = settings.endpoint
-    where: dict[str, Any] = {"path": endpoint.path} if endpoint.path else {"host": endpoint.host, "port": endpoint.port}
     kind: type[redis.Connection | redis.UnixDomainSocketConnection] = redis.Connection
+    where: dict[str, Any] = {"host": endpoint.host, "port": endpoint.port, "socket_connect_timeout": settings.timeout_s}
     if endpoint.path:
-        kind = redis.UnixDomainSocketConnection
+        kind, where = redis.UnixDomainSocketConnection, {"path": endpoint.path}
     elif endpoint.tls:
         kind = redis.SSLConnection
-    if not endpoint.path:
-        where["socket_connect_timeout"] = settings.timeout_s
     pool = redis.ConnectionPool(
         connection_class=kind,
         max_connections=1,
@@ -240,10 +246,8 @@ def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
         driver_info=None,
         **where,
     )
-    client = redis.Redis(connection_pool=pool)
-    client.response_callbacks.clear()  # they know nothing of QUEUED, nor of a command inside EXEC
     try:
-        yield Server(client, str(endpoint), notify)
+        yield redis.Redis(connection_pool=pool)
     finally:
         pool.disconnect()
 

@@ -12,10 +12,11 @@ from emqctl.cli.options import Command, pass_session
 from emqctl.cli.root import run
 from emqctl.cli.session import Session
 from emqctl.config import Choices
-from emqctl.connection import Server
+from emqctl.connection import Server, plain_client
+from emqctl.demo.life import live
 from emqctl.demo.server import PrivateServer, find_binary
 from emqctl.demo.world import commands
-from emqctl.errors import BadUsage
+from emqctl.errors import BadUsage, LocalFault
 from emqctl.queues import open_queues
 from emqctl.records import QueueDepth
 
@@ -29,13 +30,15 @@ CHUNK = 500  # commands in one round trip
     context_settings={"allow_interspersed_args": False},
     examples=("emqctl demo", "emqctl demo -- browse orders -n 20", "emqctl demo -- depth --states"),
 )
+@click.option("--quiet-world", is_flag=True, help="Without workers: nothing in the world moves.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @pass_session
-def command(session: Session, /, words: tuple[str, ...]) -> None:
+def command(session: Session, /, words: tuple[str, ...], *, quiet_world: bool) -> None:
     """Run COMMAND on a throw-away server of this machine's own, filled with a sample world.
 
     No EMQCTL_ variable is read for it, and nothing is left behind. Without COMMAND: show the world,
-    print the server's URL and stay up until Ctrl-C.
+    print the server's URL and stay up until Ctrl-C, while simulated producers and workers let jobs
+    come, run, fail and die.
     """
     if session.choices != Choices():
         raise BadUsage("demo has a server of its own", hint="leave out --url and the other connection options")
@@ -47,6 +50,7 @@ def command(session: Session, /, words: tuple[str, ...]) -> None:
             session.exit_code = run(words, inside)
         else:
             _show(inside, private.url)
+            _stay(inside, moving=not quiet_world)
 
 
 def _inside(session: Session, url: str) -> Session:
@@ -67,4 +71,11 @@ def _show(session: Session, url: str) -> None:
     with session.server() as server:
         session.emit([queue.depths() for queue in open_queues(server, ())], QueueDepth)
     session.say(f"the sample world is up until Ctrl-C; in another terminal: export EMQCTL_URL={url}")
-    threading.Event().wait()
+
+
+def _stay(session: Session, *, moving: bool) -> None:
+    forever = threading.Event()
+    if moving:
+        live(lambda: plain_client(session.settings), forever, seed=1)
+        raise LocalFault("the server of the demo is gone")
+    forever.wait()
