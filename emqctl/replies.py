@@ -148,8 +148,17 @@ def _type_found(rest: str) -> EmqError:
     return WrongType(key, found, expected)
 
 
+def _denied_inside(rest: str) -> EmqError:
+    return Denied(f"the server denied {rest} to this user: nothing was changed")
+
+
 #: First words of our own programs' errors, and of the server's about programs.
-_OURS: dict[str, Callable[[str], EmqError]] = {"EMQTYPE": _type_found, "EMQPROBE": NeedsProbe, "NOSCRIPT": NoScript}
+_OURS: dict[str, Callable[[str], EmqError]] = {
+    "EMQTYPE": _type_found,
+    "EMQDENIED": _denied_inside,
+    "EMQPROBE": NeedsProbe,
+    "NOSCRIPT": NoScript,
+}
 
 
 def _no_database(text: str, _rest: str, shown: str) -> EmqError:

@@ -2,9 +2,14 @@
 -- An error in the middle of a program undoes nothing, so everything that can fail is checked beforehand.
 
 local OWN_QUEUE = KEYS[1]:sub(6, -3)
+
+-- ARGV[1] of every change: flags, letters of which each program says what they mean.
+local function flagged(letter) return ARGV[1]:find(letter, 1, true) ~= nil end
+local force, dry = flagged('f'), flagged('d')
+
 local SET_TYPES = {
   { pending, 'zset' }, { active, 'zset' }, { schedule, 'zset' }, { dead, 'zset' }, { ring, 'list' },
-  { wake, 'list' }, { paused, 'set' }, { gactive, 'hash' }, { glimit, 'hash' }, { meta, 'hash' },
+  { wake, 'list' }, { paused, 'set' }, { gactive, 'hash' }, { glimit, 'hash' }, { gweight, 'hash' }, { meta, 'hash' },
 }
 
 local function type_of(key) return call('TYPE', key).ok end
@@ -24,7 +29,7 @@ local function wrong_type()
 end
 
 -- The first of some commands, each { name, key, argument ... }, that this user may not run, or nil.
--- Servers before 7.0 cannot tell: `probed` says that the caller has asked in another way.
+-- Servers before 7.0 cannot tell: the flag `p` says that the caller has asked in another way.
 local function denied(commands)
   if not redis.acl_check_cmd then return nil end
   for _, command in ipairs(commands) do
@@ -32,10 +37,13 @@ local function denied(commands)
   end
 end
 
-local function cannot_tell_permissions(probed)
-  if redis.acl_check_cmd or probed then return nil end
+local function cannot_tell_permissions()
+  if redis.acl_check_cmd or dry or flagged('p') then return nil end
   return redis.error_reply('EMQPROBE this server cannot say what this user may do')
 end
+
+-- The reply that refuses the whole call, with nothing written, or nil.
+local function refusal() return wrong_type() or cannot_tell_permissions() end
 
 -- A worker shows that it holds the job: the marker string, or the row's field while it has a TTL.
 -- A field without TTL and without the string is left from a server that could not let it expire.
@@ -69,9 +77,11 @@ local function look(id)
   return job
 end
 
-local function is_at(job, place)
+local function is_at(job, ...)
   for _, each in ipairs(job.places) do
-    if each == place then return true end
+    for _, place in ipairs({ ... }) do
+      if each == place then return true end
+    end
   end
   return false
 end
@@ -86,10 +96,11 @@ local function is_bad_row(job)
   return (limit and not is_integer(limit)) or (flying and not is_integer(flying)) or false
 end
 
--- The first reason against moving a job out of a place, or nil. `seen` is the `attempts` the caller read, '' for any.
-local function objection(job, place, force, seen)
+-- The first reason against moving a job out of a place, or nil. `word` says which places are meant, `seen` is the
+-- `attempts` the caller read, '' for any.
+local function objection(job, word, seen, ...)
   if job.type == 'none' then return 'missing' end
-  if not is_at(job, place) then return 'not-' .. place end
+  if not is_at(job, ...) then return 'not-' .. word end
   if job.type ~= 'hash' or (job.lane and not job.lane_is_set) then return 'wrong-type' end
   if is_bad_row(job) then return 'bad-row' end
   if #job.places > 1 then return 'two-places' end
@@ -137,9 +148,12 @@ local function touch(group)
   end
 end
 
+-- A limit or counter that is no number makes a claim fail: such a lane has no room.
 local function has_room(group)
   local limit = call('HGET', glimit, group)
-  return not limit or tonumber(call('HGET', gactive, group) or 0) < tonumber(limit)
+  if not limit then return true end
+  local most, flying = tonumber(limit), tonumber(call('HGET', gactive, group) or 0)
+  return most ~= nil and flying ~= nil and flying < most
 end
 
 local function on_ring()
@@ -180,4 +194,39 @@ local function answer(job, result, reason, after, notes)
   return {
     result, reason or '', job.place, after or job.place, job.group or '', job.attempts or '', unpack(notes or {}),
   }
+end
+
+-- What set_rings and a fence may send, to be asked for permission with a program's own writes.
+local RING_WRITES = {
+  { 'RPUSH', ring, '' }, { 'LREM', ring, '0', '' }, { 'LPUSH', wake, '1' }, { 'LTRIM', wake, '0', '63' },
+}
+
+local ring_denied = denied(RING_WRITES)
+
+-- The answer that refuses a job because this user may not send one of its writes, or nil.
+local function denial(job, writes)
+  local command = ring_denied or denied(writes)
+  return command and answer(job, 'failed', 'denied', nil, { command })
+end
+
+-- Make an old worker's next settle or beat be refused: costs one attempt of the budget.
+local function fence(job, notes)
+  notes[#notes + 1] = 'fenced'
+  if not dry then call('HINCRBY', job.row, 'attempts', 1) end
+end
+
+-- Give back the slot in its lane that a job in flight had.
+local function slot_back(group)
+  if call('HINCRBY', gactive, group, -1) <= 0 then call('HDEL', gactive, group) end
+  touch(group)
+end
+
+-- Handle the jobs named in ARGV from `first` on, three words each, then put right the ring of every lane touched.
+local function each_job(first, handle)
+  local answers = {}
+  for at = first, #ARGV, 3 do
+    answers[#answers + 1] = handle(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  end
+  set_rings()
+  return answers
 end

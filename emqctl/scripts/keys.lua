@@ -20,6 +20,7 @@ local repeats = KEYS[1] .. 'repeat' -- ZSET of registration names, score = next 
 local outbox = KEYS[1] .. 'flow:outbox' -- LIST of settlements for parents in other queues
 local events = KEYS[1] .. 'events' -- pub/sub channel
 
+local JOB_SUBS = { 'lock', 'logs', 'dependencies', 'processed', 'failed', 'unsuccessful' } -- keys below a row
 local WAKE_TOKENS = 64
 
 local function row_of(id) return KEYS[1] .. 'job:' .. id end
