@@ -9,7 +9,7 @@ from itertools import islice
 
 from emqctl import branded
 from emqctl.errors import Denied, Malformed, NoAnswer
-from emqctl.keyspace import decode
+from emqctl.keyspace import QueueKeys, decode
 from emqctl.queues import Queue
 from emqctl.replies import Command, NeedsProbe
 from emqctl.scripts import Program
@@ -17,14 +17,19 @@ from emqctl.selection import Target
 
 BATCH = 100  # jobs a program handles in one call: 0.4 ms, so that no other client waits
 USUAL_BUDGET = 3  # attempts EchoMQ's workers allow by default; what they really allow stands nowhere in Redis
-DONE = ("moved", "would-move")
+DONE = ("moved", "removed", "edited", "would-move", "would-remove", "would-edit")
+WOULD = {"moved": "would-move", "removed": "would-remove", "edited": "would-edit", "skipped": "would-skip"}
+SO_ALREADY = ("already", "same", "same-lane")  # what was so already counts as done
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one job. ``attempts`` are those it had; ``left`` tells that it left the walked set meanwhile."""
+    """What became of one job, or of a queue or lane (``id`` None).
 
-    id: bytes
+    ``attempts`` are those it had; ``left`` tells that it left the walked set meanwhile.
+    """
+
+    id: bytes | None
     result: str
     reason: str | None = None
     place_before: str | None = None
@@ -39,19 +44,25 @@ class Outcome:
         """Whether the change was made, or would be."""
         return self.result in DONE
 
+    @property
+    def was_so(self) -> bool:
+        """Whether there was nothing to change, because things are as they were asked for."""
+        return self.reason in SO_ALREADY
+
 
 COLUMNS = ("id", "result", "reason", "place_before", "place_after", "lane", "notes")
 
 
 @dataclass
 class Tally:
-    """The account of a run: how many were done, had left meanwhile, or were not done and why.
+    """The account of a run: how many were done, were so already, had left meanwhile, or were not done and why.
 
     ``notes`` counts what was said of those that were done, ``worn`` those of them that had spent
     ``USUAL_BUDGET`` attempts or more, ``attempts`` the most that one had spent.
     """
 
     done: int = 0
+    already: int = 0
     left: int = 0
     undone: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
@@ -65,6 +76,8 @@ class Tally:
             self.notes.update(outcome.notes)
             self.attempts = max(self.attempts, outcome.attempts or 0)
             self.worn += (outcome.attempts or 0) >= USUAL_BUDGET
+        elif outcome.was_so:
+            self.already += 1
         elif outcome.left:
             self.left += 1
         else:
@@ -81,30 +94,51 @@ class Tally:
         none done, any other reason               refused
         ========================================  =========
 
-        Ids that left the walked set meanwhile do not count.
+        What was so already counts as done; ids that left the walked set meanwhile do not count.
         """
         if not self.undone:
             return "done"
-        if self.done:
+        if self.done or self.already:
             return "partly"
         return "missing" if set(self.undone) == {"missing"} else "refused"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of jobs out of one place: the program, and how to ask it.
+    """A change of jobs: the program, and how to ask it.
 
-    ``arguments`` makes a job's arguments from its target; ``writes`` are commands of the kinds the program
-    sends, for servers that can be asked about permissions only outside a program.
+    ``left`` are the reasons by which a walked job turns out to have left the set meanwhile, ``home`` the
+    places that are that set. ``leading`` are the program's arguments before those of the jobs, of which
+    ``arguments`` makes three from a target. ``writes`` are commands of the kinds the program sends, for
+    servers that can be asked about permissions only outside a program.
     """
 
     program: Program
-    place: str
+    home: tuple[str, ...]
+    left: tuple[str, ...]
     key: bytes
     flags: str
-    arguments: Callable[[Target], Sequence[bytes | str]]
     writes: Sequence[Command]
+    leading: Sequence[bytes | str] = ()
+    arguments: Callable[[Target], Sequence[bytes | str]] = lambda target: (target.id, target.seen, "")
     dry_run: bool = False
+
+
+def flags(**wanted: bool) -> str:
+    """Return the letters of the flags that are wanted, as programs take them."""
+    return "".join(letter for letter, is_wanted in wanted.items() if is_wanted)
+
+
+def usual_writes(keys: QueueKeys, *sets: bytes) -> list[Command]:
+    """Return commands of the kinds a move between these sets sends."""
+    row, ring, wake, gactive = keys.row(b"JOB00000000000"), *map(keys.fixed, ("ring", "wake", "gactive"))
+    return [
+        *(("ZADD", key, 0, "x") for key in sets),
+        *(("ZREM", key, "x") for key in sets),
+        *(("HSET", row, "state", "x"), ("HDEL", row, "stalled"), ("HINCRBY", row, "attempts", 1)),
+        *(("HINCRBY", gactive, "x", 1), ("HDEL", gactive, "x")),
+        *(("RPUSH", ring, "x"), ("LREM", ring, 0, "x"), ("LPUSH", wake, "1"), ("LTRIM", wake, 0, 63)),
+    ]
 
 
 def named(ids: Iterable[bytes]) -> Iterator[list[Target | Outcome]]:
@@ -143,13 +177,13 @@ def apply(
         for at in range(0, len(page), pace.batch):
             pace.begin()
             outcomes, lost = asking.batch(page[at : at + pace.batch])
-            yield [replace(each, left=pace.walked and _has_left(each, change.place)) for each in outcomes]
+            yield [replace(each, left=pace.walked and _has_left(each, change)) for each in outcomes]
             if lost:
                 raise lost
 
 
-def _has_left(outcome: Outcome, place: str) -> bool:
-    return outcome.reason in {"missing", f"not-{place}"} and outcome.place_before != place
+def _has_left(outcome: Outcome, change: Change) -> bool:
+    return outcome.reason in {"missing", *change.left} and outcome.place_before not in change.home
 
 
 def _target(word: bytes, seen: set[bytes]) -> Target | Outcome:
@@ -188,7 +222,7 @@ class _Asking:
 
     def _call(self, targets: Sequence[Target]) -> list[Outcome]:
         change, server = self._change, self._queue.server
-        arguments = [word for target in targets for word in change.arguments(target)]
+        arguments = [*change.leading, *(word for target in targets for word in change.arguments(target))]
         keys = (self._queue.keys.prefix, change.key)
         try:
             answers = server.run(change.program, keys, (self._flags, *arguments))
@@ -204,7 +238,7 @@ class _Asking:
 def _outcome(target: Target, answer: Sequence[bytes], *, dry_run: bool) -> Outcome:
     result, reason, before, after, lane, attempts, *notes = map(decode, answer)
     if dry_run:
-        result = {"moved": "would-move", "skipped": "would-skip"}.get(result, result)
+        result = WOULD.get(result, result)
     return Outcome(
         target.id,
         result,

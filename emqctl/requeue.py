@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from emqctl.changes import Change, Outcome, Pace, apply
+from emqctl.changes import Change, Outcome, Pace, apply, flags, usual_writes
 from emqctl.errors import EmqError
 from emqctl.flows import is_waited_for
 from emqctl.queues import Queue
@@ -31,7 +31,11 @@ def requeue(
     """
     change = _change(queue, options)
     for outcomes in apply(queue, change, pages, pace):
-        abroad = [each for each in outcomes if each.reason == "cross-queue" and is_waited_for(queue, each.id)]
+        abroad = [
+            Target(each.id, b"" if each.attempts is None else str(each.attempts).encode())
+            for each in outcomes
+            if each.id is not None and each.reason == "cross-queue" and is_waited_for(queue, each.id)
+        ]
         if abroad:
             yield from _again(queue, change, outcomes, abroad)
         else:
@@ -39,40 +43,27 @@ def requeue(
 
 
 def _change(queue: Queue, options: Options) -> Change:
-    letters = {"f": options.force, "r": options.reset_attempts, "d": options.dry_run}
     keys = queue.keys
-    row, fixed = keys.row(b"JOB00000000000"), keys.fixed
     return Change(
         program=program("requeue"),
-        place="dead",
+        home=("dead",),
+        left=("not-dead",),
         key=keys.dead,
-        flags="".join(letter for letter, wanted in letters.items() if wanted),
-        arguments=lambda target: (target.id, target.seen, ""),
-        writes=(
-            ("ZADD", keys.pending, 0, "x"),
-            ("ZREM", keys.dead, "x"),
-            ("HSET", row, "state", "pending"),
-            ("HDEL", row, "stalled"),
-            ("HINCRBY", row, "attempts", 1),
-            ("RPUSH", fixed("ring"), "x"),
-            ("LREM", fixed("ring"), 0, "x"),
-            ("LPUSH", fixed("wake"), "1"),
-            ("LTRIM", fixed("wake"), 0, 63),
-        ),
+        flags=flags(f=options.force, r=options.reset_attempts, d=options.dry_run),
+        writes=usual_writes(keys, keys.dead, keys.pending),
         dry_run=options.dry_run,
     )
 
 
 def _again(
-    queue: Queue, change: Change, outcomes: Sequence[Outcome], abroad: Sequence[Outcome]
+    queue: Queue, change: Change, outcomes: Sequence[Outcome], abroad: Sequence[Target]
 ) -> Iterator[list[Outcome]]:
     """Ask once more for children whose parents in other queues are known to wait; yield the batch as it ends."""
     told = replace(change, arguments=lambda target: (target.id, target.seen, "1"))
-    targets = [Target(each.id, b"" if each.attempts is None else str(each.attempts).encode()) for each in abroad]
-    made: dict[bytes, Outcome] = {}
+    made: dict[bytes | None, Outcome] = {}
     lost: EmqError | None = None
     try:
-        for batch in apply(queue, told, [targets], Pace()):
+        for batch in apply(queue, told, [abroad], Pace()):
             made.update((each.id, each) for each in batch)
     except EmqError as error:
         lost = error

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from emqctl.branded import BrandedId
 from emqctl.folding import group_of
 from emqctl.keyspace import decode
+from emqctl.lanes import first_pages, known_lanes
 from emqctl.queues import Queue
 from emqctl.rows import WHOLE, Row, read_rows
 from emqctl.walks import SetWalk
@@ -73,10 +75,21 @@ class Filters:
 
 
 class Target(NamedTuple):
-    """A job to change: its id as given, and the ``attempts`` that the choice was made by (b"" for none)."""
+    """A job to change: its id as given, the ``attempts`` the choice was made by, the lane it was met in (b"": none)."""
 
     id: bytes
     seen: bytes = b""
+    lane: bytes = b""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A set to choose from: in mint order, or, where the scores are times, those of at most ``until_ms``."""
+
+    key: bytes
+    lane: bytes = b""
+    by_time: bool = False
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,25 +102,44 @@ class Survey:
 
 
 def walk(queue: Queue, key: bytes, filters: Filters, limit: int = 0) -> Iterator[list[Target]]:
-    """Yield the chosen members of a set in pages, oldest first, at most ``limit`` (0: all).
+    """Yield the chosen members of a set in pages, oldest first; see ``walk_all``."""
+    return walk_all(queue, [Source(key)], filters, limit)
 
-    The walk ends at the newest member there was at its start. Pages may be empty: each is a moment at
-    which a run can be ended.
+
+def walk_all(queue: Queue, sources: Sequence[Source], filters: Filters, limit: int = 0) -> Iterator[list[Target]]:
+    """Yield the chosen members of some sets in pages, at most ``limit`` (0: all), one set after the other.
+
+    A set in mint order is walked from its oldest member to the newest there was at the start; one scored
+    by time in no order. Pages may be empty: each is a moment at which a run can be ended.
     """
     left = limit or None
-    for page in _pages(queue, key, filters):
-        chosen = list(islice(_choose(queue, page, filters), left))
-        yield chosen
-        if left is not None:
-            left -= len(chosen)
-            if not left:
-                return
+    for source in sources:
+        pages = _by_time(queue, source, filters) if source.by_time else _by_mint(queue, source, filters)
+        for page in pages:
+            chosen = list(islice(_choose(queue, page, source, filters), left))
+            yield chosen
+            if left is not None:
+                left -= len(chosen)
+                if not left:
+                    return
 
 
-def survey(queue: Queue, key: bytes, filters: Filters, limit: int, spent: int) -> Iterator[Survey]:
-    """Yield, page by page, what ``walk`` would choose; the last one is the answer."""
+def waiting(queue: Queue, filters: Filters) -> tuple[list[Source], Filters]:
+    """Return where a queue's waiting jobs are, the flat set and the known lanes, and what is left to filter."""
+    rest = replace(filters, lane=None, flat=False)
+    if filters.lane:
+        return [Source(queue.keys.lane(filters.lane), bytes(filters.lane))], rest
+    flat = Source(queue.keys.pending)
+    if filters.flat:
+        return [flat], rest
+    groups = known_lanes(queue.server, queue.keys, queue.server.ask(*first_pages(queue.keys)))
+    return [flat, *(Source(queue.keys.lane(group), bytes(group)) for group in groups)], rest
+
+
+def survey(queue: Queue, pages: Iterable[Sequence[Target]], spent: int) -> Iterator[Survey]:
+    """Yield, page by page, what a walk comes to; the last one is the answer."""
     so_far = Survey(0, [], 0)
-    for page in walk(queue, key, filters, limit):
+    for page in pages:
         rows = read_rows(queue.server, queue.keys, [target.id for target in page])
         worn = sum(isinstance(row.attempts, int) and row.attempts >= spent for row in rows)
         first = (so_far.first + [decode(target.id) for target in page[:3]])[:3]
@@ -115,19 +147,30 @@ def survey(queue: Queue, key: bytes, filters: Filters, limit: int, spent: int) -
         yield so_far
 
 
-def _pages(queue: Queue, key: bytes, filters: Filters) -> Iterator[list[bytes]]:
+def _by_mint(queue: Queue, source: Source, filters: Filters) -> Iterator[list[bytes]]:
     server = queue.server
     window = filters.bounds.window(server.now_ms)
-    [newest] = server.ask(SetWalk(key, window, newest_first=True, page=1).page_command)
+    [newest] = server.ask(SetWalk(source.key, window, newest_first=True, page=1).page_command)
     if newest:
         # jobs that come in meanwhile are not chased: the run would never end beside a storm of them
         to_newest = Window(window.low, newest[0] + b"\0")
-        yield from map(list, SetWalk(key, to_newest, newest_first=False, page=ROWS).pages(server))
+        yield from map(list, SetWalk(source.key, to_newest, newest_first=False, page=ROWS).pages(server))
 
 
-def _choose(queue: Queue, page: list[bytes], filters: Filters) -> Iterator[Target]:
+def _by_time(queue: Queue, source: Source, filters: Filters) -> Iterator[list[bytes]]:
+    window = filters.bounds.window(queue.server.now_ms)
+    until_ms = inf if source.until_ms is None else source.until_ms
+    cursor = 0
+    while True:
+        [(cursor, found)] = queue.server.ask(("ZSCAN", source.key, cursor, "COUNT", ROWS))
+        yield sorted({member for member, score in found if score <= until_ms and member in window})
+        if not cursor:
+            return
+
+
+def _choose(queue: Queue, page: list[bytes], source: Source, filters: Filters) -> Iterator[Target]:
     if not filters.wants_row:
-        yield from map(Target, page)
+        yield from (Target(member, lane=source.lane) for member in page)
         return
     rows = read_rows(
         queue.server,
@@ -139,4 +182,4 @@ def _choose(queue: Queue, page: list[bytes], filters: Filters) -> Iterator[Targe
     for member, row in zip(page, rows, strict=True):
         if filters.match(row):
             seen = str(row.attempts).encode() if filters.wants_content and isinstance(row.attempts, int) else b""
-            yield Target(member, seen)
+            yield Target(member, seen, source.lane)

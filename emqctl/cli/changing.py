@@ -1,4 +1,4 @@
-"""What every change has in common: which jobs, the question, the records, the account, the exit code."""
+"""What every change of jobs has in common: the question, the records, the account, the exit code."""
 
 from __future__ import annotations
 
@@ -10,43 +10,18 @@ from typing import Any, cast
 
 import click
 
-from emqctl.changes import BATCH, COLUMNS, Outcome, Tally
+from emqctl.changes import BATCH, COLUMNS, USUAL_BUDGET, Outcome, Pace, Tally, named
 from emqctl.cli import exit_codes
-from emqctl.cli.options import Function, Parsed, job_filters, options
+from emqctl.cli.choosing import Choice, given_ids
+from emqctl.cli.options import Function, Parsed, options
 from emqctl.cli.session import Session
-from emqctl.errors import BadUsage, Refused
-from emqctl.selection import Filters
+from emqctl.errors import Refused
+from emqctl.keyspace import encode
+from emqctl.queues import Queue
+from emqctl.selection import Survey, Target, survey
 from emqctl.times import parse_rate
 
-VERDICTS = {
-    "done": exit_codes.DONE,
-    "partly": exit_codes.PARTLY,
-    "missing": exit_codes.MISSING,
-    "refused": exit_codes.REFUSED,
-}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which jobs a change is for: ids named one by one, or a set."""
-
-    ids: tuple[str, ...]
-    everything: bool
-    filters: Filters
-    limit: int
-
-    @property
-    def is_set(self) -> bool:
-        """Whether the jobs are chosen by what they are, and not by name."""
-        return not self.ids
-
-    def check(self) -> None:
-        """Raise BadUsage unless exactly one way of choosing was used."""
-        narrowed = self.filters != Filters() or bool(self.limit)
-        if self.ids and (self.everything or narrowed):
-            raise BadUsage("ids and filters do not go together", hint="name ids, or choose a set by --all or filters")
-        if not self.ids and not (self.everything or narrowed):
-            raise BadUsage("no job is chosen", hint="name ids, - for ids on stdin, or choose a set by --all or filters")
+Pages = Iterable[Sequence[Target | Outcome]]
 
 
 @dataclass(frozen=True)
@@ -64,23 +39,27 @@ class Manner:
         return BATCH if self.rate is None else max(1, min(BATCH, int(self.rate)))
 
 
-def job_choice(function: Function) -> Function:
-    """Add the ways to choose jobs; the command receives them, checked, as ``choice``."""
+@dataclass(frozen=True)
+class Verb:
+    """One change as the command line knows it.
 
-    @wraps(function)
-    def gathered(*arguments: Any, **given: Any) -> Any:
-        words = (given.pop(name) for name in ("ids", "everything", "filters", "limit"))
-        choice = Choice(*words)
-        choice.check()
-        return function(*arguments, choice=choice, **given)
+    ``past`` and ``jobs`` are its words ("requeued", "dead job"). ``make`` carries it out on pages of
+    jobs; ``select`` walks the set that was chosen. ``consequence`` says what will happen to so many
+    jobs, for the question; without it nothing is asked. ``is_final`` changes ask for named ids too;
+    ``comes_back`` ones let jobs run again, and tell how many attempts those have spent.
+    """
 
-    ways = options(
-        click.argument("ids", nargs=-1, metavar="[ID]...|-"),
-        click.option("--all", "everything", is_flag=True, help="Every job of the state."),
-        job_filters,
-        click.option("-n", "--limit", type=click.IntRange(min=0), default=0, help="At most N, the oldest; 0 is all."),
-    )
-    return ways(cast("Function", gathered))
+    past: str
+    jobs: str
+    make: Callable[[Queue, Pages, Pace], Iterable[Sequence[Outcome]]]
+    select: Callable[[Queue], Iterator[list[Target]]]
+    consequence: Callable[[Queue, Survey], str] | None = None
+    is_final: bool = False
+    comes_back: bool = False
+
+    def count(self, number: int) -> str:
+        """Return ``3 dead jobs``."""
+        return f"{number:,} {self.jobs}{'' if number == 1 else 's'}"
 
 
 def manner_options(function: Function) -> Function:
@@ -100,35 +79,55 @@ def manner_options(function: Function) -> Function:
     return manners(cast("Function", gathered))
 
 
-def given_ids(session: Session, words: Sequence[str]) -> Iterator[bytes]:
-    """Yield ids named on the command line, or, for ``-``, from the lines of stdin.
+def change_jobs(session: Session, queue: str, choice: Choice, manner: Manner, verb: Verb) -> None:
+    """Carry out a change of jobs: refuse, ask, change batch by batch, print, and give the account."""
+    asks = verb.consequence is not None and (choice.is_set or verb.is_final) and not (manner.yes or manner.dry_run)
+    _check_permitted(session, manner, asks=asks, reads_stdin=choice.ids == ("-",))
+    with session.server() as server:
+        target = Queue(server, queue)
+        target.look(counting=True)
+        if not manner.dry_run:
+            server.check_writes(manner.accept_version)
+        if asks and not _confirm(session, target, choice, verb):
+            return
+        pace = Pace(choice.is_set, manner.batch, session.shield.begin)
+        pages = verb.select(target) if choice.is_set else named(given_ids(session, choice.ids))
+        _carry_out(session, verb.make(target, pages, pace), target, manner, verb)
 
-    Of a line the text before the first tab, comma or blank is the id; blank lines and a first line
-    ``id`` are passed over.
-    """
-    if tuple(words) != ("-",):
-        yield from (word.encode("utf-8", "surrogateescape") for word in words)
-        return
-    stdin = session.environment.stdin
-    for number, line in enumerate(stdin.buffer if stdin else ()):
-        word = line.replace(b",", b" ").split(None, 1)[:1]
-        if word and not (number == 0 and word == [b"id"]):
-            yield word[0]
 
-
-def check_permitted(session: Session, choice: Choice, manner: Manner) -> None:
+def _check_permitted(session: Session, manner: Manner, *, asks: bool, reads_stdin: bool) -> None:
     """Refuse, before anything is sent, what this run may not do, or would have to ask and cannot."""
-    if session.settings.read_only and not manner.dry_run:
+    refuse_read_only(session, dry_run=manner.dry_run)
+    stdin = session.environment.stdin
+    if asks and (reads_stdin or stdin is None or not stdin.isatty()):
+        raise Refused(f"{session.command} asks first, and stdin is no terminal to answer at", hint="pass --yes")
+
+
+def refuse_read_only(session: Session, *, dry_run: bool = False) -> None:
+    """Raise Refused where this run may not write; a dry run may always."""
+    if session.settings.read_only and not dry_run:
         hint = "leave out --read-only, or look first with --dry-run"
         raise Refused(f"this run is read-only, and {session.command} writes", hint=hint)
-    stdin = session.environment.stdin
-    if must_ask(choice, manner) and (stdin is None or not stdin.isatty()):
-        raise Refused(f"{session.command} of a set of jobs asks, and stdin is no terminal", hint="pass --yes")
 
 
-def must_ask(choice: Choice, manner: Manner) -> bool:
-    """Tell whether a change has to be confirmed: names are their own confirmation, a set is not."""
-    return choice.is_set and not manner.yes and not manner.dry_run
+def _confirm(session: Session, queue: Queue, choice: Choice, verb: Verb) -> bool:
+    """Ask, and tell whether there is anything to do. Raises Refused unless the answer is ``yes``."""
+    pages = verb.select(queue) if choice.is_set else _targets(choice.ids)
+    found = Survey(0, [], 0)
+    for found in survey(queue, pages, USUAL_BUDGET):
+        session.progress.show(f"{found.count:,} counted")
+    if not found.count:
+        session.note(f"no {verb.jobs} of {queue.name} is chosen")
+        return False
+    more = ", …" if found.count > len(found.first) else ""
+    consequence = verb.consequence(queue, found) if verb.consequence else ""
+    where = f"{queue.server.shown}, queue {queue.name}: {', '.join(found.first)}{more}"
+    confirm(session, f"{where}\n{verb.count(found.count)} {consequence}")
+    return True
+
+
+def _targets(words: Sequence[str]) -> list[list[Target]]:
+    return [[item for item in page if isinstance(item, Target)] for page in named(map(encode, words))]
 
 
 def confirm(session: Session, question: str) -> None:
@@ -138,10 +137,10 @@ def confirm(session: Session, question: str) -> None:
         raise Refused("not confirmed: nothing was changed")
 
 
-def carry_out(
-    session: Session, batches: Iterable[Sequence[Outcome]], manner: Manner, summary: Callable[[Tally], str]
+def _carry_out(
+    session: Session, batches: Iterable[Sequence[Outcome]], queue: Queue, manner: Manner, verb: Verb
 ) -> None:
-    """Run a change to its end: print its records, then the account on stderr, and set the exit code.
+    """Print the records, then the account on stderr, and set the exit code.
 
     Printed are the jobs that were not changed; all of them with -o or -v and in a dry run; the ids of
     those that were with ``-o ids``.
@@ -150,7 +149,7 @@ def carry_out(
     try:
         session.emit(_shown(session, batches, manner, tally), Outcome, columns=COLUMNS)
     finally:
-        session.note(summary(tally))
+        session.note(_summary(tally, queue, manner, verb))
     session.exit_code = exit_codes.VERDICTS[tally.verdict]
 
 
@@ -164,6 +163,27 @@ def _shown(session: Session, batches: Iterable[Sequence[Outcome]], manner: Manne
         session.shield.end()
         handled += len(outcomes)
         session.progress.show(f"{tally.done:,} done, {handled - tally.done:,} not")
-        yield from (each for each in outcomes if (each.is_done if ids_only else everything or not each.is_done))
+        if ids_only:
+            yield from (each for each in outcomes if each.is_done)
+        else:
+            yield from (each for each in outcomes if everything or not (each.is_done or each.was_so))
         if manner.rate is not None and outcomes:
             time.sleep(max(0.0, began + handled / manner.rate - time.monotonic()))
+
+
+def _summary(tally: Tally, queue: Queue, manner: Manner, verb: Verb) -> str:
+    would = "would have " if manner.dry_run else ""
+    parts = [f"{would}{verb.past} {verb.count(tally.done)} of {queue.name}"]
+    if tally.already:
+        parts.append(f"{tally.already:,} so already")
+    if tally.undone:
+        parts.append("not: " + ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.undone.items())))
+    if tally.left:
+        parts.append(f"{tally.left:,} had gone elsewhere meanwhile")
+    parts += [f"{count:,} {note}" for note, count in sorted(tally.notes.items())]
+    if verb.comes_back and tally.worn:
+        parts.append(
+            f"{tally.worn:,} have spent {USUAL_BUDGET} or more attempts (up to {tally.attempts:,}): "
+            "a worker that allows no more buries them at their first failure"
+        )
+    return "; ".join(parts)

@@ -6,23 +6,14 @@ from typing import Any
 
 import click
 
-from emqctl.changes import USUAL_BUDGET, Pace, Tally, named
-from emqctl.cli.changing import (
-    Choice,
-    Manner,
-    carry_out,
-    check_permitted,
-    confirm,
-    given_ids,
-    job_choice,
-    manner_options,
-    must_ask,
-)
+from emqctl.changes import USUAL_BUDGET
+from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
+from emqctl.cli.choosing import Choice, job_choice
 from emqctl.cli.options import Command, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.queues import Queue
 from emqctl.requeue import Options, requeue
-from emqctl.selection import Survey, survey, walk
+from emqctl.selection import Survey, walk
 
 
 @click.command(
@@ -50,73 +41,26 @@ def command(session: Session, /, queue: str, choice: Choice, manner: Manner, **f
     go first. Attempts are kept, so a worker that allows no more buries a job at its next failure.
     Running the same command again is always safe.
     """
-    check_permitted(session, choice, manner)
     options = Options(dry_run=manner.dry_run, **flags)
-    with session.server() as server:
-        target = Queue(server, queue)
-        target.look(counting=True)
-        if not manner.dry_run:
-            server.check_writes(manner.accept_version)
-        if must_ask(choice, manner):
-            found = _survey(session, target, choice)
-            if not found.count:
-                session.note(f"no dead job of {queue} is chosen")
-                return
-            confirm(session, _question(target, found, options))
-        pace = Pace(choice.is_set, manner.batch, session.shield.begin)
-        pages = (
-            walk(target, target.keys.dead, choice.filters, choice.limit)
-            if choice.is_set
-            else named(given_ids(session, choice.ids))
-        )
-        carry_out(
-            session,
-            requeue(target, pages, options, pace),
-            manner,
-            lambda tally: _summary(tally, target, options),
-        )
-
-
-def _survey(session: Session, queue: Queue, choice: Choice) -> Survey:
-    found = Survey(0, [], 0)
-    for found in survey(queue, queue.keys.dead, choice.filters, choice.limit, USUAL_BUDGET):
-        session.progress.show(f"{found.count:,} counted")
-    return found
-
-
-def _question(queue: Queue, found: Survey, options: Options) -> str:
-    waiting = queue.depth().waiting
-    ahead = f"ahead of {waiting:,} waiting" if isinstance(waiting, int) else "ahead of those that wait"
-    more = ", …" if found.count > len(found.first) else ""
-    return (
-        f"{queue.server.shown}, queue {queue.name}: {', '.join(found.first)}{more}\n"
-        f"{_jobs(found.count)} go to the FRONT of {queue.name}, {ahead}; " + _warning(found.spent, options)
+    verb = Verb(
+        past="requeued",
+        jobs="dead job",
+        make=lambda target, pages, pace: requeue(target, pages, options, pace),
+        select=lambda target: walk(target, target.keys.dead, choice.filters, choice.limit),
+        consequence=lambda target, found: f"go to the FRONT of {queue}, {ahead_of(target)}; {_warning(found, options)}",
+        comes_back=not options.reset_attempts,
     )
+    change_jobs(session, queue, choice, manner, verb)
 
 
-def _warning(worn: int, options: Options) -> str:
+def _warning(found: Survey, options: Options) -> str:
     if options.reset_attempts:
         return "all get their whole budget back, and a worker that still runs one of them may be taken for a new one."
     budget = USUAL_BUDGET
-    return f"{worn:,} have {budget} or more attempts and die at their next failure where workers allow {budget}."
+    return f"{found.spent:,} have {budget} or more attempts and die at their next failure where workers allow {budget}."
 
 
-def _summary(tally: Tally, queue: Queue, options: Options) -> str:
-    done = f"{'would requeue' if options.dry_run else 'requeued'} {_jobs(tally.done)} of {queue.name}"
-    undone = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.undone.items()))
-    parts = [done]
-    if undone:
-        parts.append(f"not: {undone}")
-    if tally.left:
-        parts.append(f"{tally.left:,} had left the dead set meanwhile")
-    parts += [f"{count:,} {note}" for note, count in sorted(tally.notes.items())]
-    if tally.worn and not options.reset_attempts:
-        parts.append(
-            f"{tally.worn:,} have spent {USUAL_BUDGET} or more attempts (up to {tally.attempts:,}): "
-            "a worker that allows no more buries them at their first failure"
-        )
-    return "; ".join(parts)
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} dead job{'' if count == 1 else 's'}"
+def ahead_of(queue: Queue) -> str:
+    """Say how many wait already."""
+    waiting = queue.depth().waiting
+    return f"ahead of {waiting:,} waiting" if isinstance(waiting, int) else "ahead of those that wait"

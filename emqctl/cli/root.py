@@ -15,7 +15,12 @@ from emqctl.cli.options import common_options
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage, EmqError, Interrupted, LocalFault
 
-COMMANDS = ("browse", "depth", "inspect", "requeue", "key", "slot", "id", "demo")
+COMMANDS = (
+    *("browse", "depth", "inspect"),
+    *("requeue", "bury", "reap", "promote", "move", "remove", "edit"),
+    *("pause", "resume", "tune"),
+    *("key", "slot", "id", "demo"),
+)
 
 TOUR = """\
 emqctl: look at EchoMQ job queues, and at the keys they are made of.
