@@ -154,13 +154,13 @@ class Pace:
     """How a run goes through its jobs.
 
     ``walked`` says that they were met in the set, so that one that is no longer there left it; ``batch``
-    is how many one call handles; ``begin`` is called before each batch, which from then on has to be
-    accounted for.
+    is how many one call handles; ``begin`` is called with the ids of each batch before it is sent: from
+    then on it has to be accounted for.
     """
 
     walked: bool = False
     batch: int = BATCH
-    begin: Callable[[], None] = lambda: None
+    begin: Callable[[Sequence[bytes]], None] = lambda _ids: None
 
 
 def apply(
@@ -175,8 +175,9 @@ def apply(
         if not page:
             yield []
         for at in range(0, len(page), pace.batch):
-            pace.begin()
-            outcomes, lost = asking.batch(page[at : at + pace.batch])
+            some = page[at : at + pace.batch]
+            pace.begin([item.id for item in some if isinstance(item, Target)])
+            outcomes, lost = asking.batch(some)
             yield [replace(each, left=pace.walked and _has_left(each, change)) for each in outcomes]
             if lost:
                 raise lost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -64,6 +65,11 @@ def parse_rate(text: str) -> float:
     if not match or not float(match[1]):
         raise Malformed("a rate", text, "write 50/s, 100/m or 20/h")
     return float(match[1]) * 1000 / _UNITS[match[2]]
+
+
+def now_ms() -> int:
+    """Return this machine's clock in ms since 1970, for what no server tells."""
+    return time.time_ns() // 1_000_000
 
 
 def to_ms(moment: datetime) -> int:

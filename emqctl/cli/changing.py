@@ -14,6 +14,7 @@ from emqctl.changes import BATCH, COLUMNS, USUAL_BUDGET, Outcome, Pace, Tally, n
 from emqctl.cli import exit_codes
 from emqctl.cli.choosing import Choice, given_ids
 from emqctl.cli.options import Function, Parsed, options
+from emqctl.cli.pen import Pen
 from emqctl.cli.session import Session
 from emqctl.errors import Refused
 from emqctl.keyspace import encode
@@ -32,6 +33,7 @@ class Manner:
     yes: bool
     accept_version: str | None
     rate: float | None
+    note: str | None = None
 
     @property
     def batch(self) -> int:
@@ -67,13 +69,14 @@ def manner_options(function: Function) -> Function:
 
     @wraps(function)
     def gathered(*arguments: Any, **given: Any) -> Any:
-        manner = Manner(*(given.pop(name) for name in ("dry_run", "yes", "accept_version", "rate")))
+        manner = Manner(*(given.pop(name) for name in ("dry_run", "yes", "accept_version", "rate", "note")))
         return function(*arguments, manner=manner, **given)
 
     manners = options(
         click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s", help="At most so many: 50/s, 100/m."),
+        click.option("--note", metavar="TEXT", help="Goes into the journal with the change."),
         click.option("--accept-version", metavar="VALUE", help="Change a deployment of this unknown wire version."),
     )
     return manners(cast("Function", gathered))
@@ -90,9 +93,25 @@ def change_jobs(session: Session, queue: str, choice: Choice, manner: Manner, ve
             server.check_writes(manner.accept_version)
         if asks and not _confirm(session, target, choice, verb):
             return
-        pace = Pace(choice.is_set, manner.batch, session.shield.begin)
+        pen = None if manner.dry_run else session.open_journal(queue, note=manner.note)
+
+        def begin(ids: Sequence[bytes]) -> None:
+            if pen and ids:
+                pen.begin(ids)
+            session.shield.begin()
+
+        pace = Pace(choice.is_set, manner.batch, begin)
         pages = verb.select(target) if choice.is_set else named(given_ids(session, choice.ids))
-        _carry_out(session, verb.make(target, pages, pace), target, manner, verb)
+        batches = _written_down(verb.make(target, pages, pace), pen)
+        _carry_out(session, batches, target, manner, verb)
+
+
+def _written_down(batches: Iterable[Sequence[Outcome]], pen: Pen | None) -> Iterator[Sequence[Outcome]]:
+    for outcomes in batches:
+        answers = [each for each in outcomes if each.reason not in {"malformed", "duplicate"}]
+        if pen and answers:
+            pen.end(answers)
+        yield outcomes
 
 
 def _check_permitted(session: Session, manner: Manner, *, asks: bool, reads_stdin: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, cast
 
 import click
 
+from emqctl.branded import BrandedId
 from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import refuse_read_only
 from emqctl.cli.options import Function, options
@@ -15,30 +18,57 @@ from emqctl.cli.session import Session
 from emqctl.queues import Queue
 
 
+@dataclass(frozen=True)
+class ControlManner:
+    """How a change of a queue or lane is made."""
+
+    dry_run: bool
+    accept_version: str | None
+    note: str | None
+
+
 def control_options(function: Function) -> Function:
-    """Add ``--dry-run`` and ``--accept-version``; the command receives ``dry_run`` and ``accept_version``."""
+    """Add ``--dry-run``, ``--note`` and ``--accept-version``; the command receives them as ``manner``."""
+
+    @wraps(function)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        manner = ControlManner(*(given.pop(name) for name in ("dry_run", "accept_version", "note")))
+        return function(*arguments, manner=manner, **given)
+
     return options(
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
+        click.option("--note", metavar="TEXT", help="Goes into the journal with the change."),
         click.option("--accept-version", metavar="VALUE", help="Change a deployment of this unknown wire version."),
-    )(function)
+    )(cast("Function", gathered))
 
 
 @contextmanager
-def controlled(session: Session, queue: str, *, dry_run: bool, accept_version: str | None) -> Iterator[Queue]:
+def controlled(session: Session, queue: str, manner: ControlManner) -> Iterator[Queue]:
     """Yield a queue that may be changed: in use or idle, of a known wire version, not read-only."""
-    refuse_read_only(session, dry_run=dry_run)
+    refuse_read_only(session, dry_run=manner.dry_run)
     with session.server() as server:
         target = Queue(server, queue)
         target.look(counting=True)
-        if not dry_run:
-            server.check_writes(accept_version)
+        if not manner.dry_run:
+            server.check_writes(manner.accept_version)
         yield target
 
 
-def report(session: Session, done: str, *, changed: bool, dry_run: bool, lane: Any, text: str) -> None:
-    """Say what was done on stderr; with ``-o`` or ``-v`` also as a record."""
-    result = (f"would-{done}" if dry_run else done) if changed else "skipped"
-    if session.chose_output or session.is_verbose or dry_run:
-        outcome = Outcome(None, result, None if changed else "already", lane=None if lane is None else str(lane))
+def control(
+    session: Session, queue: Queue, lane: BrandedId | None, manner: ControlManner, done: str, act: Callable[[], bool]
+) -> bool:
+    """Make a change, write it down, print it with ``-o`` or ``-v``; tell whether it changed anything."""
+    name = None if lane is None else str(lane)
+    pen = None if manner.dry_run else session.open_journal(queue.name, lane=name, note=manner.note)
+    if pen:
+        pen.begin(())
+    session.shield.begin()
+    changed = act()
+    result = (f"would-{done}" if manner.dry_run else done) if changed else "skipped"
+    outcome = Outcome(None, result, None if changed else "already", lane=name)
+    if pen:
+        pen.end([outcome])
+    session.shield.end()
+    if session.chose_output or session.is_verbose or manner.dry_run:
         session.emit([outcome], Outcome, columns=COLUMNS)
-    session.note(text if changed else f"{text}: it was so already")
+    return changed

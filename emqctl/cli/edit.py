@@ -14,7 +14,7 @@ import click
 from emqctl.branded import BrandedId
 from emqctl.changes import COLUMNS, Outcome, Tally
 from emqctl.cli import exit_codes
-from emqctl.cli.controlling import control_options, controlled
+from emqctl.cli.controlling import ControlManner, control_options, controlled
 from emqctl.cli.options import JOB_ID, Command, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage, LocalFault, NotFound, Refused
@@ -45,10 +45,9 @@ def command(
     job_id: BrandedId,
     payload: str | None,
     save: str | None,
-    accept_version: str | None,
+    manner: ControlManner,
     *,
     force: bool,
-    dry_run: bool,
 ) -> None:
     """Replace a job's payload, byte for byte, if it still is what was read.
 
@@ -57,12 +56,19 @@ def command(
     stdin = session.environment.stdin
     if payload is None and (stdin is None or not stdin.isatty()):
         raise BadUsage("there is no terminal for an editor", hint="give the new payload with --payload FILE or -")
-    with controlled(session, queue, dry_run=dry_run, accept_version=accept_version) as target:
+    with controlled(session, queue, manner) as target:
         old = _read(target, job_id)
         if save is not None:
             _save(save, old)
         new = _edited(session, old) if payload is None else _given(session, payload)
-        outcome = edit(target, job_id, old, new, How(force, dry_run))
+        pen = None if manner.dry_run else session.open_journal(queue, note=manner.note)
+        if pen:
+            pen.begin([bytes(job_id)])
+        session.shield.begin()
+        outcome = edit(target, job_id, old, new, How(force, manner.dry_run))
+        if pen:
+            pen.end([outcome])
+        session.shield.end()
         _report(session, target, job_id, outcome)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from emqctl import branded
@@ -12,7 +10,7 @@ from emqctl.cli.options import ID, TIME, Command, pass_session
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage
 from emqctl.records import IdParts
-from emqctl.times import Instant
+from emqctl.times import Instant, now_ms
 
 
 @click.command(
@@ -33,10 +31,10 @@ def command(session: Session, /, ids: tuple[BrandedId, ...], at: Instant | None,
     if bool(ids) == (at is not None):
         raise BadUsage("give ids, or --at TIME", hint="see emqctl id --help")
     if at is not None:
-        smallest = branded.smallest_at(at.resolve(_now_ms), ns)
-        session.emit([_parts(smallest)], IdParts, bare="id", clock=_now_ms)
+        smallest = branded.smallest_at(at.resolve(now_ms), ns)
+        session.emit([_parts(smallest)], IdParts, bare="id", clock=now_ms)
         return
-    session.emit(map(_parts, ids), IdParts, single=len(ids) == 1, clock=_now_ms)
+    session.emit(map(_parts, ids), IdParts, single=len(ids) == 1, clock=now_ms)
 
 
 def _parts(branded_id: BrandedId) -> IdParts:
@@ -48,7 +46,3 @@ def _parts(branded_id: BrandedId) -> IdParts:
         branded_id.node,
         branded_id.sequence,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from emqctl import control
 from emqctl.branded import BrandedId
-from emqctl.cli.controlling import control_options, controlled, report
+from emqctl.cli.controlling import ControlManner, control, control_options, controlled
 from emqctl.cli.options import ID, Command, pass_session, queue_argument
 from emqctl.cli.session import Session
+from emqctl.control import resume
 
 
 @click.command(
@@ -21,11 +21,12 @@ from emqctl.cli.session import Session
 @click.option("--lane", type=ID, metavar="GROUP", help="Only this lane.")
 @control_options
 @pass_session
-def command(
-    session: Session, /, queue: str, lane: BrandedId | None, accept_version: str | None, *, dry_run: bool
-) -> None:
+def command(session: Session, /, queue: str, lane: BrandedId | None, manner: ControlManner) -> None:
     """Let jobs start again. A lane that can be served is put on the ring, even if it was not paused."""
-    with controlled(session, queue, dry_run=dry_run, accept_version=accept_version) as target:
-        changed = control.resume(target, lane, dry_run=dry_run)
-        text = f"lane {lane} of {queue} is open" if lane else f"{queue} is open; its paused lanes stay paused"
-        report(session, "resumed", changed=changed, dry_run=dry_run, lane=lane, text=text)
+    with controlled(session, queue, manner) as target:
+        changed = control(
+            session, target, lane, manner, "resumed", lambda: resume(target, lane, dry_run=manner.dry_run)
+        )
+        already = "" if changed else " already"
+        what = f"lane {lane} of {queue} is open{already}"
+        session.note(what if lane else f"{queue} is open{already}; lanes that are paused stay so")

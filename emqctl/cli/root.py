@@ -19,28 +19,31 @@ COMMANDS = (
     *("browse", "depth", "inspect"),
     *("requeue", "bury", "reap", "promote", "move", "remove", "edit"),
     *("pause", "resume", "tune"),
-    *("key", "slot", "id", "demo"),
+    *("key", "slot", "id"),
+    *("journal", "demo"),
 )
 
 TOUR = """\
-emqctl: look at EchoMQ job queues, and at the keys they are made of.
+emqctl: look at EchoMQ job queues, bring jobs back, control what runs.
 
-Look at queues
+Look
   emqctl depth                     how many jobs wait in each queue
-  emqctl depth orders --states     … and how many run, are scheduled, are dead
   emqctl browse orders -n 20       the twenty newest waiting jobs
   emqctl browse orders --state dead --since 2h
-
+  emqctl inspect orders ID         everything about one job
+Change
+  emqctl requeue orders --all      bring dead jobs back (asks first; --dry-run only shows)
+  emqctl bury | reap | promote | move | remove | edit
+Control
+  emqctl pause orders              and resume, tune
 Keys and ids, without a server
-  emqctl key orders pending        the Redis key of a set, a job, a lane
-  emqctl slot orders               its cluster slot
-  emqctl id JOB0Nb1VTbfnu4         when and where a job was made
-
-Try it
+  emqctl key orders pending        also slot, id
+Set-up
   emqctl demo                      a throw-away server with a sample world
+  emqctl journal                   what was changed from here
 
 Name the server with --url redis://HOST:PORT/DB or EMQCTL_URL.
-Every command: emqctl COMMAND --help. All commands and options: emqctl --help.
+One command: emqctl COMMAND --help. All commands and options: emqctl --help.
 """
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from emqctl import config
 from emqctl.cli.environment import Environment
 from emqctl.cli.exit_codes import DONE, code_and_kind
+from emqctl.cli.pen import Pen
 from emqctl.cli.progress import Progress
 from emqctl.cli.signals import Shield
 from emqctl.connection import Server, connect
@@ -116,6 +117,12 @@ class Session:
             more=more,
         )
         write(records, output_format, self.environment.output(), layout)
+
+    def open_journal(self, queue: str, *, lane: str | None = None, note: str | None = None) -> Pen:
+        """Return the pen for the changes this command makes to a queue."""
+        about = {"command": self.command, "queue": queue, "lane": lane, "note": note}
+        about["server"] = str(self.settings.endpoint)
+        return Pen(self.environment.variables, self.note, about)
 
     def note(self, text: str) -> None:
         """Print a note for the operator on stderr, unless quiet."""

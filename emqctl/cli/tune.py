@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from emqctl import control
 from emqctl.branded import BrandedId
-from emqctl.cli.controlling import control_options, controlled, report
+from emqctl.cli.controlling import ControlManner, control, control_options, controlled
 from emqctl.cli.options import ID, Command, Parsed, pass_session, queue_argument
 from emqctl.cli.session import Session
+from emqctl.control import is_known, limit, weigh
 from emqctl.errors import BadUsage, Malformed
 
 NONE = 0  # how `none` is passed on: it lifts the limit
@@ -48,23 +48,25 @@ def command(
     lane: BrandedId,
     max_active: int | None,
     weight: int | None,
-    accept_version: str | None,
-    *,
-    dry_run: bool,
+    manner: ControlManner,
 ) -> None:
     """Set or lift a lane's ceiling of jobs in flight, and its weight. The ring is kept right."""
     if max_active is None and weight is None:
         raise BadUsage("nothing to tune", hint="give --max-active N|none or --weight N|none")
-    with controlled(session, queue, dry_run=dry_run, accept_version=accept_version) as target:
-        if not control.is_known(target, lane):
-            session.note(f"no key of {queue} names lane {lane} yet")
+
+    def act() -> bool:
         changed = False
         if max_active is not None:
-            changed |= control.limit(target, lane, max_active or None, dry_run=dry_run)
+            changed |= limit(target, lane, max_active or None, dry_run=manner.dry_run)
         if weight is not None:
-            changed |= control.weigh(target, lane, weight or None, dry_run=dry_run)
-        text = f"lane {lane} of {queue}: {_words(max_active, weight)}"
-        report(session, "tuned", changed=changed, dry_run=dry_run, lane=lane, text=text)
+            changed |= weigh(target, lane, weight or None, dry_run=manner.dry_run)
+        return changed
+
+    with controlled(session, queue, manner) as target:
+        if not is_known(target, lane):
+            session.note(f"no key of {queue} names lane {lane} yet")
+        changed = control(session, target, lane, manner, "tuned", act)
+        session.note(f"lane {lane} of {queue}: {_words(max_active, weight)}{'' if changed else ' already'}")
 
 
 def _words(max_active: int | None, weight: int | None) -> str:
