@@ -47,6 +47,13 @@ One command: emqctl COMMAND --help. All commands and options: emqctl --help.
 """
 
 
+#: What people type by habit of other tools, and what to type instead.
+HABITS = {
+    "-p": "the port belongs in --url redis://HOST:PORT/DB",
+    "drain": "'pause' lets what runs finish; 'remove --state pending --all' deletes the backlog",
+}
+
+
 def run(words: Sequence[str], session: Session) -> int:
     """Run one command line in a session; return its exit code, everything printed and flushed.
 
@@ -95,9 +102,8 @@ def _invoke(words: Sequence[str], session: Session) -> int:
 def _usage(error: click.UsageError) -> BadUsage:
     path = error.ctx.command_path if error.ctx else "emqctl"
     message = " ".join(error.format_message().split()).rstrip(".")
-    hint = f"see {path} --help"
-    if isinstance(error, click.NoSuchOption) and error.option_name == "-p":
-        hint = "the port belongs in --url redis://HOST:PORT/DB"
+    typed = getattr(error, "option_name", None) or getattr(error, "command_name", None)
+    hint = HABITS.get(str(typed), f"see {path} --help")
     command = path.removeprefix("emqctl").strip()
     return BadUsage(f"{command}: {_uncapitalised(message)}" if command else _uncapitalised(message), hint=hint)
 
