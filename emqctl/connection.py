@@ -6,7 +6,6 @@ password. Nothing is ever sent twice: a script that outlived a timeout would run
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -253,6 +252,8 @@ def plain_client(settings: Settings) -> Iterator[Any]:
 
 
 def _unreachable(kind: type[Unreachable], error: BaseException, shown: str) -> EmqError:
+    import ssl
+
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return kind(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")

@@ -17,7 +17,6 @@ from emqctl.endpoint import DEFAULT_URL
 from emqctl.errors import BadUsage, Malformed
 from emqctl.render import FORMATS
 from emqctl.render.cells import TIME_STYLES
-from emqctl.selection import Filters
 from emqctl.window import MintBounds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -173,6 +172,8 @@ def job_filters(function: Function) -> Function:
 
     @wraps(function)
     def gathered(*arguments: Any, **given: Any) -> Any:
+        from emqctl.selection import Filters
+
         bounds = MintBounds(*(given.pop(name) for name in ("since", "until", "after", "before")))
         chosen = {each.name: given.pop(each.name) for each in fields(Filters) if each.name != "bounds"}
         if chosen["flat"] and chosen["lane"]:

@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emqctl import config
 from emqctl.cli.environment import Environment
 from emqctl.cli.exit_codes import DONE, code_and_kind
-from emqctl.cli.pen import Pen
 from emqctl.cli.progress import Progress
 from emqctl.cli.signals import Shield
-from emqctl.connection import Server, connect
 from emqctl.errors import BadUsage, EmqError, Interrupted, Malformed, Refused
 from emqctl.render import FORMATS, write
 from emqctl.render.cells import TIME_STYLES, printable
 from emqctl.render.layout import Layout
+
+if TYPE_CHECKING:  # what only a run with a server pays for
+    from emqctl.cli.pen import Pen
+    from emqctl.connection import Server
 
 JSON_FORMATS = ("json", "jsonl")
 
@@ -76,6 +78,8 @@ class Session:
     @contextmanager
     def server(self) -> Iterator[Server]:
         """Yield the server of this run; the connection is made by the first command sent."""
+        from emqctl.connection import connect
+
         settings = self.settings
         with connect(settings, self.note) as server:
             yield server
@@ -120,6 +124,8 @@ class Session:
 
     def open_journal(self, queue: str, *, lane: str | None = None, note: str | None = None) -> Pen:
         """Return the pen for the changes this command makes to a queue."""
+        from emqctl.cli.pen import Pen
+
         about = {"command": self.command, "queue": queue, "lane": lane, "note": note}
         about["server"] = str(self.settings.endpoint)
         return Pen(self.environment.variables, self.note, about)
