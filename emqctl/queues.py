@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from emqctl.connection import Server
-from emqctl.errors import EmqError, Malformed
-from emqctl.keyspace import QueueKeys, decode
-from emqctl.lanes import first_pages, known_lanes
+from emqctl.counting import STATES, Waiting, count, locate, overview
+from emqctl.errors import EmqError
+from emqctl.keyspace import QueueKeys
+from emqctl.lanes import first_pages
 from emqctl.presence import discover, require_deployment, require_seen
-from emqctl.records import QueueDepth
+from emqctl.records import QueueState
 from emqctl.replies import Command
 
 
@@ -37,74 +38,40 @@ class Queue:
         require_seen(self.server, self.keys, seen, counting=counting)
         return replies
 
-    def depth(self, *, flat: bool = False) -> QueueDepth:
+    def depth(self, *, flat: bool = False) -> QueueState:
         """Return the waiting jobs: the pending set and, unless ``flat``, every known lane.
 
         One ZCARD a set; an idle queue has 0. Two round trips, one when ``flat``.
         """
         if flat:
             [pending] = self.look(("ZCARD", self.keys.pending), counting=True)
-            return QueueDepth(self.name, waiting=pending)
-        return QueueDepth(self.name, waiting=_total(self._counts()))
+            return QueueState(self.name, waiting=pending)
+        return self._count()
 
-    def depths(self) -> QueueDepth:
+    def depths(self) -> QueueState:
         """Return every count of the queue, of one moment where this user may use MULTI."""
-        keys, now = self.keys, self.server.now_ms()
-        pending, lanes, active, lapsed, scheduled, overdue, dead, completed, failed = self._counts(
-            ("ZCARD", keys.active),
-            ("ZCOUNT", keys.active, "-inf", now),
-            ("ZCARD", keys.schedule),
-            ("ZCOUNT", keys.schedule, "-inf", now),
-            ("ZCARD", keys.dead),
-            ("HGET", keys.fixed("metrics:completed"), "count"),
-            ("HGET", keys.fixed("metrics:failed"), "count"),
-        )
-        return QueueDepth(
-            queue=self.name,
-            pending=pending,
-            lanes=lanes,
-            waiting=_total([pending, lanes]),
-            active=active,
-            lapsed=lapsed,
-            scheduled=scheduled,
-            overdue=overdue,
-            dead=dead,
-            completed=_counter(completed),
-            failed=_counter(failed),
-        )
+        return self._count(*STATES)
 
-    def _counts(self, *commands: Command) -> list[Any]:
-        """Return the flat count, the sum of the known lanes, then the replies to ``commands``."""
-        sources = self.look(*first_pages(self.keys), counting=True)
-        unreadable = next((reply for reply in sources if isinstance(reply, EmqError)), None)
-        lanes = [] if unreadable else known_lanes(self.server, self.keys, sources)
-        sets = [self.keys.pending, *map(self.keys.lane, lanes)]
-        replies = self.server.try_ask(*(("ZCARD", key) for key in sets), *commands, atomic=True)
-        pending, *in_lanes = replies[: len(sets)]
-        return [pending, unreadable or _total(in_lanes), *replies[len(sets) :]]
+    def _count(self, *figures: str) -> QueueState:
+        pages = self.look(*first_pages(self.keys), counting=True)
+        [state] = count(self.server, [locate(self.server, self.keys, pages)], figures)
+        return state
 
 
 def open_queues(server: Server, names: Sequence[str]) -> list[Queue]:
     """Return the queues of these names, or every queue found by a scan when none is given."""
-    if names:
-        return [Queue(server, name) for name in names]
+    return [Queue(server, name) for name in names or _found(server)]
+
+
+def every_depth(server: Server, *, flat: bool, states: bool) -> Iterator[QueueState]:
+    """Yield what ``Queue.depth`` or ``Queue.depths`` tells of every queue found by a scan, many in a round trip."""
+    if flat:
+        return count(server, [Waiting(QueueKeys(name), ()) for name in _found(server)])
+    return overview(server, _found(server), STATES if states else ())
+
+
+def _found(server: Server) -> list[str]:
     found = discover(server)
     if not found:
         require_deployment(server)
-    return [Queue(server, name) for name in found]
-
-
-def _total(counts: Sequence[int | EmqError]) -> int | EmqError:
-    """Return the sum, or the first count that could not be read."""
-    total = 0
-    for count in counts:
-        if isinstance(count, EmqError):
-            return count
-        total += count
-    return total
-
-
-def _counter(raw: bytes | EmqError | None) -> int | EmqError:
-    if raw is None or isinstance(raw, EmqError):
-        return raw or 0
-    return int(raw) if raw.isdigit() else Malformed("a count", decode(raw), "it is not all digits")
+    return found

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import click
 
-from emqctl.cli import exit_codes
 from emqctl.cli.options import Command, pass_session, queue_argument
 from emqctl.cli.session import Session
+from emqctl.cli.several import settle
 from emqctl.errors import BadUsage
-from emqctl.queues import open_queues
-from emqctl.records import QueueDepth, unreadable
+from emqctl.queues import Queue, every_depth
+from emqctl.records import QueueState
+
+STATES = (
+    *("queue", "pending", "lanes", "waiting", "active", "lapsed"),
+    *("scheduled", "overdue", "dead", "completed", "failed"),
+)
 
 
 @click.command(
     "depth",
     cls=Command,
+    record=QueueState,
+    columns=STATES,
+    always=("queue", "waiting"),
     short_help="Count the waiting jobs of queues.",
     examples=("emqctl depth orders", "emqctl depth orders emails --states", "emqctl depth -o json"),
 )
@@ -31,13 +39,9 @@ def command(session: Session, /, queues: tuple[str, ...], *, flat: bool, states:
         raise BadUsage("--flat and --states exclude each other")
     alone = len(queues) == 1
     with session.server() as server:
-        rows = []
-        for queue in open_queues(server, queues):
-            rows.append(queue.depths() if states else queue.depth(flat=flat))
-            reason = unreadable(rows[-1])
-            if alone and reason:
-                raise reason
-            if reason:
-                session.exit_code = exit_codes.PARTLY
-        columns = None if states else ("queue", "waiting")
-        session.emit(rows, QueueDepth, columns=columns, bare="waiting" if alone and not states else None)
+        named = (Queue(server, name) for name in queues)
+        counted = (queue.depths() if states else queue.depth(flat=flat) for queue in named)
+        every = None if queues else every_depth(server, flat=flat, states=states)
+        rows = settle(session, every or counted, alone=alone)
+        columns = STATES if states else ("queue", "waiting")
+        session.emit(rows, QueueState, columns=columns, bare="waiting" if alone and not states else None)
