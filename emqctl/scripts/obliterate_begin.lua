@@ -1,0 +1,28 @@
+-- Pause a queue that is to be obliterated; those of its own keys that are of another type go at once.
+--
+-- KEYS[1] the queue's prefix
+-- KEYS[2] emq:{q}:meta HASH
+-- ARGV[1] flags, letters of: p permissions were probed
+-- Returns how many jobs are in flight
+-- Errors  EMQPROBE permissions unknown, EMQDENIED; nothing is written then. Never EMQTYPE
+
+local refused = cannot_tell_permissions()
+if refused then return refused end
+
+local OWN_TYPES = { { repeats, 'zset' }, unpack(SET_TYPES) }
+
+-- What this program sends, and those that follow it.
+local writes = {
+  { 'HSETNX', meta, 'paused', '1' }, { 'UNLINK', row_of('') }, { 'HINCRBY', gactive, '', '1' }, { 'SREM', paused, '' },
+}
+for _, set in ipairs({ repeats, pending, active, schedule, dead }) do writes[#writes + 1] = { 'ZREM', set, '' } end
+for _, hash in ipairs({ gactive, glimit, gweight }) do writes[#writes + 1] = { 'HDEL', hash, '' } end
+for _, each in ipairs(OWN_TYPES) do writes[#writes + 1] = { 'UNLINK', each[1] } end
+local no = ring_denied or denied(writes)
+if no then return redis.error_reply('EMQDENIED ' .. no) end
+
+for _, each in ipairs(OWN_TYPES) do
+  if not is_or_absent(each[1], each[2]) then call('UNLINK', each[1]) end
+end
+call('HSETNX', meta, 'paused', '1')
+return call('ZCARD', active)
