@@ -1,0 +1,189 @@
+"""Parents that wait for children of whom nothing will be heard any more: counted over the whole database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from emqctl import branded
+from emqctl.audit.jobs import FIELDS, link_of, number, row_of
+from emqctl.audit.rules import STUCK, Family, Found
+from emqctl.connection import Server
+from emqctl.errors import EmqError
+from emqctl.keyspace import EVERY_QUEUE_KEY, QueueKeys, decode, sort_suffix, split
+from emqctl.presence import key_pages
+from emqctl.queues import Queue
+from emqctl.records import Finding
+from emqctl.replies import Command, permitted
+
+FAMILY = Family()
+GRACE_MS = 60_000  # a flow over several queues is added node by node
+MOST_FLOWS = 200_000  # parents that are remembered
+OUTBOX_PAGE = 100  # entries, which hold results of any size
+MOST_POSTED = 10_000  # entries of one outbox that are read
+PARTS = 4  # of an outbox entry, at least
+
+Flow = tuple[str, bytes]  # queue and id of a parent
+
+
+@dataclass
+class Waits:
+    """Who waits for how many by their own count, and how many children live and settlements are under way.
+
+    Of more than ``MOST_FLOWS`` parents nothing is said: ``is_whole`` is False then.
+    """
+
+    counts: dict[Flow, int] = field(default_factory=dict)
+    living: Counter[Flow] = field(default_factory=Counter)
+    dead: Counter[Flow] = field(default_factory=Counter)
+    posted: Counter[Flow] = field(default_factory=Counter)
+    is_whole: bool = True
+
+    def hold(self, flow: Flow, count: int) -> None:
+        """Take note of a held parent."""
+        if self._has_room():
+            self.counts[flow] = count
+
+    def child(self, flow: Flow, *, is_dead: bool) -> None:
+        """Take note of a child that has a row."""
+        if self._has_room():
+            (self.dead if is_dead else self.living)[flow] += 1
+
+    def post(self, flow: Flow) -> None:
+        """Take note of a settlement that no pump has delivered."""
+        if self._has_room():
+            self.posted[flow] += 1
+
+    def lacking(self) -> dict[Flow, int]:
+        """Return the parents that count on more than there is, with their counts."""
+        return {flow: count for flow, count in self.counts.items() if count > self.sum(flow)} if self.is_whole else {}
+
+    def sum(self, flow: Flow) -> int:
+        """Return how many children can still tell a parent something."""
+        return self.living[flow] + self.posted[flow]
+
+    def _has_room(self) -> bool:
+        self.is_whole &= len(self.counts) + len(self.living) + len(self.dead) + len(self.posted) < MOST_FLOWS
+        return self.is_whole
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A held parent, its count, and what there is."""
+
+    queue: str
+    id: bytes
+    count: int
+    sum: int
+    dead: int
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Of what a finding is."""
+        return {"queue": self.queue, "id": self.id, "place": "none"}
+
+
+@FAMILY.rule(
+    STUCK,
+    "H4",
+    "it waits for so many children: {count}, and so many can still tell it anything: {sum}; the others were removed, "
+    "died in a sweep or finished unseen, and it waits for ever",
+    "emqctl promote {queue} {id} --flow detach --force",
+)
+def held_parent_stuck(stuck: Stuck) -> Found:
+    """A held parent whose count is above its children that are not dead and the settlements under way."""
+    if stuck.count <= stuck.sum:
+        return None
+    return {"count": stuck.count, "sum": stuck.sum, "hazard": "H14" if stuck.dead else "H4"}
+
+
+def entries(queue: Queue) -> Iterator[tuple[int, bytes]]:
+    """Yield the entries of a queue's outbox with their positions, at most ``MOST_POSTED`` and a few."""
+    outbox = queue.keys.fixed("flow:outbox")
+    for at in range(0, MOST_POSTED + 1, OUTBOX_PAGE):
+        [page] = permitted(queue.server.try_ask(("LRANGE", outbox, at, at + OUTBOX_PAGE - 1)))
+        if isinstance(page, EmqError):
+            return
+        yield from enumerate(page, at)
+        if len(page) < OUTBOX_PAGE:
+            return
+
+
+def flow_of(entry: bytes) -> Flow | None:
+    """Return the parent an outbox entry is for; None for an entry that no pump can read."""
+    parts = entry.split(b"\0", PARTS)
+    if len(parts) < PARTS:
+        return None
+    is_death = parts[:2] == [b"", b"fail"]
+    return (decode(parts[2]), parts[3]) if is_death else (decode(parts[0]), parts[1])
+
+
+def stuck(server: Server, waits: Waits) -> Iterator[Finding]:
+    """Yield the parents that wait in vain; looks through all rows again where a first look found any.
+
+    Counts, then children, then outboxes, then counts again: a child that settles meanwhile is missed in none of
+    them or has changed the count. A parent younger than a minute may still be getting its children.
+    """
+    now_ms = server.now_ms()
+    old = [flow for flow in waits.lacking() if _age_ms(flow, now_ms) > GRACE_MS]
+    before = _counts(server, old)
+    if not before:
+        return
+    seen = Waits(before)
+    outboxes: set[str] = set()
+    for page in key_pages(server, EVERY_QUEUE_KEY):
+        _see(server, page, seen, outboxes)
+    for name in sorted(outboxes):
+        for _, entry in entries(Queue(server, name)):
+            flow = flow_of(entry)
+            if flow in before:
+                seen.post(flow)
+    after = _counts(server, before)
+    for flow, count in seen.lacking().items():
+        if after.get(flow) == count:
+            yield from FAMILY.judge(Stuck(*flow, count, seen.sum(flow), seen.dead[flow]))
+
+
+def _age_ms(flow: Flow, now_ms: int) -> int:
+    return now_ms - branded.parse(flow[1]).minted_ms if branded.is_branded(flow[1]) else 0
+
+
+def _counts(server: Server, flows: Iterable[Flow]) -> dict[Flow, int]:
+    """Return the counts of those that are still held."""
+    keys = [(flow, QueueKeys(flow[0])) for flow in flows]
+    asked: list[list[Command]] = [
+        [("HGET", of.row(flow[1]), "state"), ("GET", of.row(flow[1], "dependencies"))] for flow, of in keys
+    ]
+    counts = {}
+    for (flow, _), replies in zip(keys, server.try_ask_each(asked), strict=True):
+        state, raw = permitted(replies)
+        count = None if isinstance(raw, EmqError) else number(raw)
+        if state == b"awaiting_children" and count is not None:
+            counts[flow] = count
+    return counts
+
+
+def _see(server: Server, page: Sequence[bytes], seen: Waits, outboxes: set[str]) -> None:
+    """Count the children on a page of keys that are of the parents in question."""
+    rows: list[tuple[QueueKeys, bytes]] = []
+    for key in page:
+        queue, suffix = split(key) or (None, b"")
+        if queue is None:
+            continue
+        kind, name, sub = sort_suffix(suffix)
+        if kind == "flow:outbox":
+            outboxes.add(queue)
+        elif kind == "job" and sub is None:
+            rows.append((QueueKeys(queue), name))
+    replies = server.try_ask(*(("HMGET", keys.row(member), *FIELDS) for keys, member in rows)) if rows else []
+    links = [(keys, member, link_of(keys, row_of(reply))) for (keys, member), reply in zip(rows, replies, strict=True)]
+    ours = [
+        (keys, member, (link.keys.queue, link.id))
+        for keys, member, link in links
+        if link and link.keys and (link.keys.queue, link.id) in seen.counts
+    ]
+    scores = server.try_ask(*(("ZSCORE", keys.dead, member) for keys, member, _ in ours)) if ours else []
+    for (_, _, flow), score in zip(ours, scores, strict=True):
+        seen.child(flow, is_dead=isinstance(score, float))
