@@ -81,6 +81,11 @@ def is_branded(raw: bytes) -> bool:
     return _SHAPE.fullmatch(raw) is not None and raw[3:] <= _LARGEST
 
 
+def is_job(raw: bytes) -> bool:
+    """Tell whether these bytes are a well-formed id of a job."""
+    return is_branded(raw) and raw.startswith(b"JOB")
+
+
 def parse(text: str | bytes) -> BrandedId:
     """Read an id. Raises Malformed, naming the rule it breaks."""
     shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text

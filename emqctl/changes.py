@@ -9,7 +9,8 @@ from itertools import islice
 
 from emqctl import branded
 from emqctl.errors import Denied, Malformed, NoAnswer
-from emqctl.keyspace import QueueKeys, decode
+from emqctl.keyspace import QueueKeys, decode, encode
+from emqctl.numbers import count
 from emqctl.queues import Queue
 from emqctl.replies import Command, NeedsProbe
 from emqctl.scripts import Program
@@ -213,13 +214,21 @@ class _Asking:
         try:
             made = iter(self._call(targets) if targets else ())
         except NoAnswer as error:
-            lost = error
+            lost = self._open_end(error, targets)
             made = iter(Outcome(target.id, "failed", "no-answer") for target in targets)
         outcomes = [item if isinstance(item, Outcome) else next(made) for item in items]
         denied = next((each for each in outcomes if each.reason == "denied"), None)
         if denied:
             lost = Denied(f"{self._queue.server.shown} denied {' '.join(denied.notes)} to this user")
         return outcomes, lost
+
+    def _open_end(self, error: NoAnswer, targets: Sequence[Target]) -> NoAnswer:
+        jobs = f"{len(targets)} job{'' if len(targets) == 1 else 's'}"
+        hint = (
+            "run the same command again, what was done is skipped; "
+            f"or look at one: emqctl inspect {self._queue.name} {decode(targets[0].id)}"
+        )
+        return NoAnswer(f"{error}; {jobs} may or may not have been changed", hint=hint)
 
     def _call(self, targets: Sequence[Target]) -> list[Outcome]:
         change, server = self._change, self._queue.server
@@ -248,5 +257,5 @@ def _outcome(target: Target, answer: Sequence[bytes], *, dry_run: bool) -> Outco
         after,
         lane or None,
         tuple(notes),
-        int(attempts) if attempts.isdigit() else None,
+        count(encode(attempts)),
     )

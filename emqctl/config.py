@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emqctl.endpoint import DEFAULT_URL, Endpoint, parse_url
-from emqctl.errors import BadUsage, LocalFault
+from emqctl.errors import BadUsage, LocalFault, Malformed
 from emqctl.times import parse_duration_ms
 
 DEFAULT_TIMEOUT = "5s"
+LONGEST_TIMEOUT_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,26 @@ def decide(
     ``EMQCTL_URL`` or a flag's URL, a flag's secret with whatever was chosen. ``ask`` prompts for a
     password. Raises BadUsage for two secrets of one level, Malformed for a bad URL.
     """
-    url = choices.url or environ.get("EMQCTL_URL")
-    endpoint = parse_url(url or DEFAULT_URL)
+    url = choices.url if choices.url is not None else environ.get("EMQCTL_URL") or None
+    endpoint = parse_url(DEFAULT_URL if url is None else url)
     return Settings(
         _with_secret(endpoint, choices, environ, ask, notify, named=url is not None),
-        parse_duration_ms(choices.request_timeout or environ.get("EMQCTL_REQUEST_TIMEOUT") or DEFAULT_TIMEOUT) / 1000,
+        _timeout_s(choices, environ),
         choices.read_only or is_on(environ, "EMQCTL_READ_ONLY"),
     )
+
+
+def _timeout_s(choices: Choices, environ: Mapping[str, str]) -> float:
+    source, text = "--request-timeout", choices.request_timeout
+    if text is None:
+        source, text = "EMQCTL_REQUEST_TIMEOUT", environ.get("EMQCTL_REQUEST_TIMEOUT") or DEFAULT_TIMEOUT
+    try:
+        timeout_ms = parse_duration_ms(text)
+    except Malformed as error:
+        raise Malformed(f"a duration for {source}", text, error.why) from error
+    if not 1 <= timeout_ms <= LONGEST_TIMEOUT_MS:
+        raise Malformed(f"a duration for {source}", text, "it is 1ms to 1d")
+    return timeout_ms / 1000
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from emqctl.config import Settings
+from emqctl.endpoint import Endpoint
 from emqctl.errors import Denied, EmqError, NoAnswer, Unreachable, WrongType, WrongVersion
-from emqctl.keyspace import VERSION_KEY, decode, parse
-from emqctl.replies import Command, NoScript, WrongTypeReply, from_reply, shaped, too_old
+from emqctl.keyspace import VERSION_KEY, decode, encode, parse
+from emqctl.replies import Command, NoScript, NotPermitted, WrongTypeReply, from_reply, no_redis, shaped, too_old
 from emqctl.scripts import Program
 from emqctl.times import brief_ms
 
 KNOWN_VERSIONS = ("echomq:2.4.1", "echomq:2.4.2", "echomq:3.0.0")
+
+SAID_AT_ONCE_S = 0.002
 
 Notify = Callable[[str], None]
 
@@ -30,8 +34,11 @@ class Server:
     version and the server's clock, so that neither costs a round trip of its own.
     """
 
-    def __init__(self, client: Any, shown: str, notify: Notify) -> None:
-        self.shown = shown
+    def __init__(self, client: Any, endpoint: Endpoint, notify: Notify) -> None:
+        self.endpoint = endpoint
+        self.shown = str(endpoint)
+        self.host = endpoint.host
+        self._is_tls = endpoint.tls
         self.notify = notify
         self.round_trips = 0
         self.commands = 0
@@ -39,6 +46,7 @@ class Server:
         self._greeted = False
         self._version: bytes | EmqError | None = None
         self._clock_offset_ms: int | None = None
+        self._lacks_multi = False
 
     def ask(self, *commands: Command, atomic: bool = False) -> list[Any]:
         """Return the replies; raise the first error among them. See ``try_ask``."""
@@ -51,17 +59,52 @@ class Server:
     def try_ask(self, *commands: Command, atomic: bool = False) -> list[Any]:
         """Return one reply a command, an EmqError in the place of each that failed.
 
-        ``atomic`` wraps them in MULTI … EXEC; where this user may not, they are sent bare, with a note.
+        ``atomic`` wraps them in MULTI … EXEC, see ``try_ask_each``; raises the first error that forbids it.
         """
-        greeting: list[Command] = [] if self._greeted else [("GET", VERSION_KEY), ("TIME",)]
-        wrapped: list[Command] = [("MULTI",), *commands, ("EXEC",)] if atomic else list(commands)
-        replies = self._exchange([*greeting, *wrapped])
-        if greeting:
-            self._greet(*self._with_found_types(replies[:2]))
-        replies = replies[len(greeting) :]
-        if atomic:
-            replies = self._unwrap(replies, commands)
+        if not atomic:
+            return self._with_found_types(self._greeting_exchange(commands))
+        [replies] = self._transactions([commands])
+        if isinstance(replies, EmqError):
+            raise replies
         return self._with_found_types(replies)
+
+    def try_ask_each(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
+        """Return the replies to several groups of commands, each of one moment, in one round trip.
+
+        Each is wrapped in MULTI … EXEC; where this user may not, they are sent bare, with a note. In a group
+        of which this user may not run all, none is run and the error stands in every place.
+        """
+        answers = self._transactions(groups) if groups else []
+        whole = [
+            [answer] * len(commands) if isinstance(answer, EmqError) else answer
+            for answer, commands in zip(answers, groups, strict=True)
+        ]
+        flat = iter(self._with_found_types([reply for replies in whole for reply in replies]))
+        return [list(islice(flat, len(commands))) for commands in groups]
+
+    def _transactions(self, groups: Sequence[Sequence[Command]]) -> list[list[Any] | Denied]:
+        wraps = [len(commands) > 1 and not self._lacks_multi for commands in groups]
+        sent = [
+            [("MULTI",), *commands, ("EXEC",)] if wrap else commands
+            for commands, wrap in zip(groups, wraps, strict=True)
+        ]
+        flat = iter(self._greeting_exchange([command for commands in sent for command in commands]))
+        replies = [list(islice(flat, len(commands))) for commands in sent]
+        return [
+            self._unwrap(answers, commands) if wrap else answers
+            for answers, commands, wrap in zip(replies, groups, wraps, strict=True)
+        ]
+
+    def _greeting_exchange(self, commands: Sequence[Command]) -> list[Any]:
+        if self._greeted:
+            return self._exchange(commands)
+        version, clock, *replies = self._exchange([("GET", VERSION_KEY), ("TIME",), *commands])
+        self._greet(*self._with_found_types([version, clock]))
+        return replies
+
+    def ask_this_node(self, command: Command) -> Any:
+        """Return the reply to a command about the node itself, or its error; on a cluster no slot is touched."""
+        return self._exchange([command])[0]
 
     @property
     def version(self) -> str | None:
@@ -108,13 +151,27 @@ class Server:
 
     def may_run(self, commands: Sequence[Command]) -> None:
         """Raise Denied for the first command this user may not run; none of them is executed."""
+        for refusal in self.refusals(commands):
+            if isinstance(refusal, Denied):
+                raise refusal
+
+    def refusals(self, commands: Sequence[Command]) -> list[EmqError | None]:
+        """Return why each command would not be run here, None where it would be; none of them is executed.
+
+        They are queued in a MULTI that was answered on this connection, of which there never is another, and
+        discarded. Raises Denied where this user may not use MULTI. Each refusal leaves a line in the ACL LOG.
+        """
         [begun] = self._exchange([("MULTI",)])
         if isinstance(begun, EmqError):
             raise begun
-        replies = self._exchange([*commands, ("DISCARD",)])
-        for reply in replies:
-            if isinstance(reply, Denied):
-                raise reply
+        is_over = False
+        try:
+            *replies, discarded = self._send([*commands, ("DISCARD",)])
+            is_over = not isinstance(discarded, EmqError)
+        finally:
+            if not is_over:
+                self._client.connection_pool.disconnect()  # ends what was begun
+        return [reply if isinstance(reply, EmqError) else None for reply in replies]
 
     def now_ms(self) -> int:
         """Return the server's clock in ms since 1970; this machine's, with a note, where TIME is denied."""
@@ -130,7 +187,7 @@ class Server:
 
     def _greet(self, version: bytes | EmqError | None, clock: tuple[int, int] | EmqError) -> None:
         for reply in (version, clock):
-            if isinstance(reply, EmqError) and not isinstance(reply, Denied):
+            if isinstance(reply, EmqError) and not isinstance(reply, NotPermitted):
                 raise reply
         self._greeted = True
         self._version = version
@@ -141,12 +198,16 @@ class Server:
         elif version is not None and decode(version) not in KNOWN_VERSIONS:
             self.notify(f"unknown wire version {decode(version)!r}: what is shown may be wrong")
 
-    def _unwrap(self, replies: list[Any], commands: Sequence[Command]) -> list[Any]:
+    def _unwrap(self, replies: list[Any], commands: Sequence[Command]) -> list[Any] | Denied:
         begun, *bare, results = replies
         if isinstance(begun, Denied):
-            self.notify("this user may not use MULTI: the figures are not of one moment")
+            if not self._lacks_multi:
+                self.notify("this user may not use MULTI: the figures are not of one moment")
+            self._lacks_multi = True
             return bare
         for refused in (begun, *bare, results):
+            if isinstance(refused, Denied):
+                return refused
             if isinstance(refused, EmqError):
                 raise refused
         return [self._translated(result, command) for result, command in zip(results, commands, strict=True)]
@@ -164,6 +225,14 @@ class Server:
         ]
 
     def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the replies; raise the first error that has to do with the server or the user as a whole."""
+        replies = self._send(commands)
+        for reply in replies:
+            if isinstance(reply, Unreachable | Denied) and not isinstance(reply, NotPermitted):
+                raise reply
+        return replies
+
+    def _send(self, commands: Sequence[Command]) -> list[Any]:
         import redis
 
         self.round_trips += 1
@@ -173,19 +242,18 @@ class Server:
             pipeline.execute_command(*command)
         try:
             replies = pipeline.execute(raise_on_error=False)
-        except redis.RedisError as error:
+        except (redis.RedisError, UnicodeError) as error:  # UnicodeError: a host name no resolver takes
             raise self._broken(error) from error
-        translated = [self._translated(reply, command) for reply, command in zip(replies, commands, strict=True)]
-        for reply in translated:
-            if isinstance(reply, Unreachable):
-                raise reply
-        return translated
+        return [self._translated(reply, command) for reply, command in zip(replies, commands, strict=True)]
 
     def _translated(self, reply: Any, command: Command) -> Any:
         import redis
 
         if not isinstance(reply, redis.RedisError):
-            return shaped(reply, command)
+            try:
+                return shaped(reply, command)
+            except ValueError:
+                return no_redis(self.shown)
         text = _reply_text(reply)
         if "syntax error" in text and "BYLEX" in command:
             return too_old(self.shown, self._server_version())
@@ -198,17 +266,18 @@ class Server:
     def _broken(self, error: Exception) -> EmqError:
         import redis
 
-        kind = Unreachable if "connecting to" in str(error) else NoAnswer
+        never_sent = isinstance(error, UnicodeError) or "connecting to" in str(error)
+        kind = Unreachable if never_sent else NoAnswer
+        other = "a port without TLS wants redis://" if self._is_tls else "a TLS port wants rediss://"
         if isinstance(error, redis.TimeoutError):
             limit = brief_ms(int(self._client.connection_pool.connection_kwargs["socket_timeout"] * 1000))
-            hint = "raise --request-timeout, or check that this is a Redis or Valkey port"
+            hint = f"raise --request-timeout, or check host and port; {other}"
             return kind(f"no answer from {self.shown} within {limit}", hint=hint)
-        if isinstance(error, redis.ResponseError | redis.AuthenticationError | redis.BusyLoadingError):
+        if isinstance(error, redis.ResponseError) or getattr(error, "status_code", None):
             return from_reply(_reply_text(error), (), self.shown)
         if isinstance(error, redis.InvalidResponse):
-            hint = "check host and port; a TLS port wants rediss://"
-            return kind(f"{self.shown} does not answer as Redis or Valkey does", hint=hint)
-        return _unreachable(kind, error, self.shown)
+            return no_redis(self.shown)
+        return _unreachable(kind, error, self.shown, other)
 
 
 @contextmanager
@@ -216,7 +285,7 @@ def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
     """Yield a Server; the connection is made by the first command and closed at the end."""
     with plain_client(settings) as client:
         client.response_callbacks.clear()  # they know nothing of QUEUED, nor of a command inside EXEC
-        yield Server(client, str(settings.endpoint), notify)
+        yield Server(client, settings.endpoint, notify)
 
 
 @contextmanager
@@ -233,12 +302,11 @@ def plain_client(settings: Settings) -> Iterator[Any]:
         kind, where = redis.UnixDomainSocketConnection, {"path": endpoint.path}
     elif endpoint.tls:
         kind = redis.SSLConnection
-    pool = redis.ConnectionPool(
+    pool = _one_connection(
         connection_class=kind,
-        max_connections=1,
         db=endpoint.db,
-        username=endpoint.username,
-        password=endpoint.password,
+        username=None if endpoint.username is None else encode(endpoint.username),
+        password=None if endpoint.password is None else encode(endpoint.password),
         socket_timeout=settings.timeout_s,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
@@ -251,20 +319,54 @@ def plain_client(settings: Settings) -> Iterator[Any]:
         pool.disconnect()
 
 
-def _unreachable(kind: type[Unreachable], error: BaseException, shown: str) -> EmqError:
+def _one_connection(**about: Any) -> Any:
+    """Return a pool of redis-py's that makes one connection and never another: what is lost stays lost.
+
+    Its own would make a new one for whatever a TLS server says after the handshake, and for a lost one.
+    """
+    import redis
+
+    class OneConnection(redis.ConnectionPool):
+        _one: Any = None
+
+        def get_connection(self, *_words: Any, **_options: Any) -> Any:
+            if self._one is None:
+                one: Any = self.make_connection()
+                one.connect()
+                self._one = one
+                if about["connection_class"] is redis.Connection and one.can_read(SAID_AT_ONCE_S):
+                    one.read_response()  # protected mode, too many clients: said before anything was asked
+            if self._one._sock is None:  # noqa: SLF001 # its is_connected came late to redis-py
+                raise redis.ConnectionError("the connection is lost")
+            return self._one
+
+        def release(self, connection: Any) -> None:
+            pass
+
+        def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002 # redis-py's
+            del inuse_connections
+            if self._one is not None:
+                self._one.disconnect()
+
+    return OneConnection(**about)
+
+
+def _unreachable(kind: type[Unreachable], error: BaseException, shown: str, other: str) -> EmqError:
     import ssl
 
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return kind(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")
     if isinstance(cause, ssl.SSLError):
-        hint = "a port without TLS wants redis://"
+        hint = f"check host and port; {other}"
         return kind(f"{shown} does not speak TLS as expected ({cause.reason})", hint=hint)
-    if isinstance(cause, FileNotFoundError | PermissionError) or (isinstance(cause, OSError) and cause.strerror):
-        reason = str(cause.strerror).lower()
+    is_cut = isinstance(cause, ConnectionResetError | BrokenPipeError)
+    if isinstance(error, UnicodeError):
+        return kind(f"cannot reach {shown}: its host is no name", hint="name the server with --url or EMQCTL_URL")
+    if isinstance(cause, OSError) and not is_cut:
+        reason = (cause.strerror or str(cause)).lower()
         return kind(f"cannot reach {shown}: {reason}", hint="name the server with --url or EMQCTL_URL")
-    hint = "a TLS port wants rediss://; a server without TLS, redis://"
-    return kind(f"{shown} closed the connection", hint=hint)
+    return kind(f"{shown} closed the connection", hint=f"check host and port; {other}")
 
 
 def _reply_text(error: Exception) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from emqctl import branded
 from emqctl.errors import EmqError
 from emqctl.keyspace import decode
+from emqctl.numbers import count, integer
 
 STATE_OF = {"pending": "pending", "lane": "pending", "active": "active", "schedule": "scheduled", "dead": "dead"}
 HELD = b"awaiting_children"
@@ -53,7 +54,7 @@ class Facts:
     @property
     def is_at_limit(self) -> bool:
         """Whether its lane has as many jobs in flight as it may."""
-        limit, flying = _number(self.lane_limit), _number(self.lane_active or b"0")
+        limit, flying = integer(self.lane_limit), integer(self.lane_active or b"0")
         return limit is not None and flying is not None and flying >= limit
 
 
@@ -93,7 +94,7 @@ def _of_row(row: Mapping[bytes, bytes]) -> Iterator[str]:
     if b"payload" not in row:
         yield "its row has no payload: a worker would be handed nothing"
     attempts = row.get(b"attempts")
-    if attempts is not None and not attempts.isdigit():
+    if attempts is not None and count(attempts) is None:
         yield f"its attempts are no number: {decode(attempts)!r}; a claim takes the id and then fails"
     parent = row.get(b"parent")
     if parent is not None and not branded.is_branded(parent):
@@ -123,12 +124,12 @@ def _of_lane(facts: Facts) -> Iterator[str]:
     elif "lane" in facts.places and not (facts.lane_paused or facts.is_at_limit or facts.lane_on_ring):
         yield "its lane could be served, and is not on the ring: it waits for ever"
     for name, value in (("limit", facts.lane_limit), ("count of jobs in flight", facts.lane_active)):
-        if value is not None and _number(value) is None:
+        if value is not None and integer(value) is None:
             yield f"the {name} of its lane is no number: {decode(value)!r}"
 
 
 def _of_flow(facts: Facts) -> Iterator[str]:
-    if facts.is_held and (_number(facts.outstanding or b"") or 0) < 1:
+    if facts.is_held and (integer(facts.outstanding or b"") or 0) < 1:
         yield "it is held, and waits for no child: it was never released"
     if facts.is_held and facts.outcomes.get("failed"):
         yield "it is held, and a child it could not do without has died"
@@ -141,10 +142,3 @@ def _of_flow(facts: Facts) -> Iterator[str]:
         yield f"its parent has it in {' and '.join(parent.told)}"
     elif "dead" in facts.places and not parent.told and parent.state == HELD:
         yield "it is dead, and its parent was not told: the parent waits for it"
-
-
-def _number(text: bytes | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None

@@ -70,10 +70,15 @@ def parse_url(url: str) -> Endpoint:
 
 
 def redact(url: str) -> str:
-    """Return the URL with everything that may be a secret replaced by ``***``."""
-    url = re.sub(r"//.*@", "//***@", url, flags=re.DOTALL)
-    url = re.sub(r"//(?!\[)([^/@:]*):(?![0-9]+([/?#]|$))[^/]*", r"//\1:***", url)
-    return re.sub(r"=(?![0-9]+$)[^&]*", "=***", url, flags=re.DOTALL)
+    """Return the URL with everything that may be a secret replaced by ``***``, however the URL is wrong."""
+    scheme = re.match(r"[a-z+]+://", url)
+    head = scheme[0] if scheme else ""
+    body = url[len(head) :]
+    if "@" in body:
+        body = "***@" + body.rpartition("@")[2]
+    else:
+        body = re.sub(r"^(?!\[)([^/@:]*):(?![0-9]+([/?#]|$))[^/]*", r"\1:***", body)
+    return head + re.sub(r"=(?![0-9]+$)[^&]*", "=***", body, flags=re.DOTALL)
 
 
 def _userinfo(parts: SplitResult, shown: str) -> tuple[str | None, str | None]:

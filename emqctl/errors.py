@@ -6,6 +6,8 @@ What escapes as any other exception is a bug of emqctl.
 
 from __future__ import annotations
 
+import re
+
 
 class EmqError(Exception):
     """Base of all errors of emqctl; ``hint`` is one line, or None."""
@@ -20,6 +22,11 @@ class EmqError(Exception):
         return str(self)
 
 
+def quoted(text: str) -> str:
+    r"""Return text as a message names it: in quotes, odd characters escaped, bytes that are no UTF-8 as ``\xNN``."""
+    return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", repr(text))
+
+
 class Malformed(EmqError, ValueError):
     """A name, id, time or URL that is not well-formed; nothing was sent to a server.
 
@@ -27,13 +34,13 @@ class Malformed(EmqError, ValueError):
     """
 
     def __init__(self, what: str, value: str, why: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{value!r} is not {what}: {why}", hint=hint)
+        super().__init__(f"{quoted(value)} is not {what}: {why}", hint=hint)
         self.what, self.value, self.why = what, value, why
 
     @property
     def brief(self) -> str:
         """The text as given."""
-        return repr(self.value)
+        return quoted(self.value)
 
 
 class BadUsage(EmqError):
@@ -42,6 +49,13 @@ class BadUsage(EmqError):
 
 class LocalFault(EmqError):
     """This machine's fault: an output that is full, a file that cannot be read, no server program."""
+
+
+class OutputFault(LocalFault):
+    """Standard output takes nothing more: it is full, closed, or was never there."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(f"cannot write to standard output: {cause.strerror or cause}")
 
 
 class NotFound(EmqError):
@@ -65,6 +79,22 @@ class WrongType(Refused):
         return f"{self.found}, not {self.expected}"
 
 
+class BadValue(Refused):
+    """A value in the database is not what the protocol says it is."""
+
+    SHOWN = 40  # characters
+
+    def __init__(self, what: str, value: str, why: str) -> None:
+        shown = repr(value if len(value) <= self.SHOWN else value[: self.SHOWN] + "…")
+        super().__init__(f"{what} is {shown}: {why}")
+        self.shown = shown
+
+    @property
+    def brief(self) -> str:
+        """The value."""
+        return self.shown
+
+
 class Unreachable(EmqError):
     """The server cannot be reached, does not answer in time, or cannot serve now."""
 
@@ -79,6 +109,11 @@ class WrongVersion(EmqError):
 
 class Denied(EmqError):
     """The server refused the user, the password, or a command of this user."""
+
+    @property
+    def brief(self) -> str:
+        """One word; the sentence is in the machine formats."""
+        return "denied"
 
 
 class Interrupted(BaseException):

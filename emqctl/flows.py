@@ -8,6 +8,7 @@ from typing import Any
 from emqctl import branded
 from emqctl.errors import EmqError, Malformed
 from emqctl.keyspace import QueueKeys, decode
+from emqctl.numbers import integer
 from emqctl.queues import Queue
 
 OUTBOX_LIMIT = 1000  # entries looked through; in a longer outbox nothing is said to be missing
@@ -44,8 +45,8 @@ def is_waited_for(queue: Queue, job_id: bytes) -> bool:
 def _waits(replies: Sequence[Any]) -> bool:
     (state, attempts, last_error, group), has_payload, count, *told = replies[:6]
     *elsewhere, in_dead = (score is not None for score in replies[6:])
-    if not has_payload or group is not None or any(told) or any(elsewhere) or not (count or b"").isdigit():
+    if not has_payload or group is not None or any(told) or any(elsewhere):
         return False
     held = state == b"awaiting_children" and not in_dead
     dead_by_children = state == b"dead" and in_dead and attempts in {None, b"0"} and last_error is None
-    return int(count) >= 1 and (held or dead_by_children)
+    return (integer(count) or 0) >= 1 and (held or dead_by_children)

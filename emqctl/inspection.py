@@ -14,6 +14,7 @@ from emqctl.connection import Server
 from emqctl.contradictions import Facts, Parent, contradictions, unserved
 from emqctl.errors import EmqError, Malformed
 from emqctl.keyspace import QueueKeys, decode, parse
+from emqctl.numbers import integer
 from emqctl.presence import SCAN_COUNT, discover
 from emqctl.queues import Queue
 from emqctl.records import Inspection
@@ -244,7 +245,8 @@ def _scan(queue: Queue, job_id: BrandedId) -> tuple[list[str], list[str]]:
 
 
 def _count(raw: bytes | None) -> int | str | None:
-    return None if raw is None else int(raw) if raw.lstrip(b"-").isdigit() else decode(raw)
+    number = integer(raw)
+    return decode(raw) if number is None and raw is not None else number
 
 
 def _moment(score: Any) -> Any:

@@ -142,15 +142,19 @@ class QueueKeys:
 
     def lane(self, group: BrandedId) -> bytes:
         """ZSET of the jobs waiting in one lane."""
-        return self.prefix + b"g:" + bytes(group) + b":pending"
+        return self.lane_as_named(bytes(group))
 
     def job(self, job_id: BrandedId, sub: str | None = None) -> bytes:
         """HASH of one job, or one of the keys below it: a word of ``JOB_SUBS``."""
-        return self.row(bytes(job_id)) + (b":" + _job_sub(sub) if sub is not None else b"")
+        return self.row(bytes(job_id), sub)
 
-    def row(self, member: bytes) -> bytes:
-        """HASH key of a set member as it stands, for reading; ``job`` builds from a checked id."""
-        return self.prefix + b"job:" + member
+    def row(self, member: bytes, sub: str | None = None) -> bytes:
+        """HASH key of a set member as it stands, or a key below it, for reading; ``job`` builds from a checked id."""
+        return self.prefix + b"job:" + member + (b":" + _job_sub(sub) if sub is not None else b"")
+
+    def lane_as_named(self, group: bytes) -> bytes:
+        """ZSET key of a lane as the ring or a counter names it, for reading; ``lane`` builds from a checked id."""
+        return self.prefix + b"g:" + group + b":pending"
 
     def dedup(self, dedup_id: bytes) -> bytes:
         """STRING holding the id of the job that owns a deduplication id."""
@@ -180,6 +184,11 @@ class QueueKeys:
     def scan_pattern(self) -> bytes:
         """SCAN pattern of every key of this queue and of no other."""
         return re.sub(rb"([\\*?\[\]])", rb"\\\1", self.prefix) + b"*"
+
+    @property
+    def lane_pattern(self) -> bytes:
+        """SCAN pattern of the lanes of this queue that hold a job."""
+        return self.scan_pattern[:-1] + b"g:*:pending"
 
 
 def build(queue: str, kind: str, name: str | None = None, sub: str | None = None) -> bytes:
@@ -220,8 +229,38 @@ def build_reserve(unit: str) -> bytes:
 
 def queue_of(key: bytes) -> str | None:
     """Return the queue whose hash tag a key carries, or None for keys of no queue."""
+    return place_of(key)[0]
+
+
+def place_of(key: bytes) -> tuple[str | None, bytes | None]:
+    """Return the queue whose hash tag a key carries, and the lane whose waiting jobs it holds; None for neither."""
     shaped = _PER_QUEUE.fullmatch(key)
-    return _queue_of_tag(shaped[1]) if shaped else None
+    queue = _queue_of_tag(shaped[1]) if shaped else None
+    lane = _LANE.fullmatch(shaped[2]) if shaped and queue is not None else None
+    return queue, lane[1] if lane and branded.is_branded(lane[1]) else None
+
+
+def split(key: bytes) -> tuple[str, bytes] | None:
+    """Return the queue of a key and the suffix behind its prefix, or None for keys of no queue; costs a microsecond."""
+    shaped = _PER_QUEUE.fullmatch(key)
+    queue = _queue_of_tag(shaped[1]) if shaped else None
+    return (queue, shaped[2]) if shaped and queue is not None else None
+
+
+def sort_suffix(suffix: bytes) -> tuple[str | None, bytes, str | None]:
+    """Tell type, name and part below of a suffix, for looking through a queue; the type is None for an unknown one.
+
+    Unlike ``parse`` it takes names of jobs and dedup keys that break the grammar for what they were meant to be.
+    """
+    head, colon, rest = suffix.partition(b":")
+    if head == b"job" and colon:
+        member, below, sub = rest.partition(b":")
+        is_known = not below or decode(sub) in JOB_SUBS
+        return ("job", member, decode(sub) if below else None) if is_known else (None, suffix, None)
+    if head == b"de" and rest:
+        return "dedup", rest, None
+    type_, name, part = _suffix_words(suffix) or (None, None, None)
+    return type_, suffix if name is None else encode(name), part
 
 
 @lru_cache(maxsize=4096)

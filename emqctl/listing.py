@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -55,12 +56,8 @@ class Request:
 
     @property
     def texts(self) -> dict[str, int | None]:
-        """The bytes up to which payloads and errors are read."""
-        short_error = SHORT if self.state == "dead" else None
-        return {
-            "payload": WHOLE if self.payload or self.filters.grep is not None else SHORT,
-            "error": WHOLE if self.filters.wants_error else short_error,
-        }
+        """The bytes up to which payloads and errors are shown."""
+        return {"payload": WHOLE if self.payload else SHORT, "error": SHORT if self.state == "dead" else None}
 
 
 class Place(NamedTuple):
@@ -90,12 +87,12 @@ class Listing:
         for job in islice(self._jobs, self._limit or None):
             self.shown += 1
             self.last = job.id
-            self.rowless += job.payload_bytes is None and job.attempts is None
+            self.rowless += job.payload_bytes is None
             yield job
 
-    @property
+    @cached_property
     def more(self) -> bool:
-        """Whether the limit cut the listing; may read on to find out."""
+        """Whether the limit cut the listing; asked when it was iterated, and may read on to find out."""
         if not self._limit or self.shown < self._limit:
             return False
         return self.shown < self.total if self.total is not None else next(self._jobs, None) is not None
@@ -174,10 +171,13 @@ def _read_rows(queue: Queue, request: Request, places: Iterator[Place]) -> Itera
 
 
 def _read_batch(queue: Queue, request: Request, places: Sequence[Place]) -> Iterator[BrowsedJob]:
-    rows = read_rows(queue.server, queue.keys, [place.member for place in places], **request.texts)
+    server, keys = queue.server, queue.keys
+    if request.wants_row:
+        told = read_rows(server, keys, [place.member for place in places], **request.filters.texts)
+        places = [place for place, row in zip(places, told, strict=True) if request.match(row)]
+    rows = read_rows(server, keys, [place.member for place in places], **request.texts)
     for place, row in zip(places, rows, strict=True):
-        if not request.wants_row or request.match(row):
-            yield _job(place, row, request, queue.server.now_ms() if place.score is not None else 0)
+        yield _job(place, row, request, server.now_ms() if place.score is not None else 0)
 
 
 def _job(place: Place, row: Row, request: Request, now_ms: int) -> BrowsedJob:
@@ -194,16 +194,12 @@ def _job(place: Place, row: Row, request: Request, now_ms: int) -> BrowsedJob:
         lapsed=None if active_ms is None else active_ms <= now_ms,
         due=None if due_ms is None else times.from_ms(due_ms),
         overdue=None if due_ms is None else due_ms <= now_ms,
-        error=None if row.error is None or len(row.error) > SHORT else row.error,
+        error=row.error,
         error_bytes=row.error_bytes,
         payload_bytes=row.payload_bytes,
-        preview=None if request.payload else _preview(row.payload),
+        preview=None if request.payload or row.payload is None else decode(row.payload)[:PREVIEW],
         payload=row.payload if request.payload else None,
     )
-
-
-def _preview(payload: bytes | None) -> str | None:
-    return None if payload is None or len(payload) > SHORT else decode(payload)[:PREVIEW]
 
 
 def _moment_ms(score: float) -> int | None:

@@ -104,7 +104,8 @@ def remove(
     """
     keys = queue.keys
     place = REMOVABLE[state] if state else ""
-    suffix = keys.dedup(dedup).removeprefix(keys.prefix) if dedup is not None else b""
+    if dedup is not None:
+        keys.dedup(dedup)  # raises for what is no dedup id
     change = Change(
         program("remove"),
         home=("pending", "lane") if place == "pending" else (place,),
@@ -112,7 +113,7 @@ def remove(
         key=keys.fixed(place) if place else keys.row(b""),
         flags=how.flags(),
         writes=[*usual_writes(keys, keys.pending, keys.active, keys.schedule, keys.dead), ("DEL", keys.row(b"x"))],
-        leading=(place, suffix),
+        leading=(place, dedup or b""),
         arguments=lambda target: target,
         dry_run=how.dry_run,
     )

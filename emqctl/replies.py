@@ -20,6 +20,14 @@ class WrongTypeReply(Refused):
         self.key = key
 
 
+class NotPermitted(Denied):
+    """This user may not run this command on this key; of others nothing is said."""
+
+
+class Elsewhere(Unreachable):
+    """The key is served by another node of the cluster."""
+
+
 class NoScript(Refused):
     """The server does not hold the program that was called; nothing was run."""
 
@@ -32,10 +40,24 @@ def shaped(reply: Any, command: Command) -> Any:
     """Give a raw reply the shape its command is read in; of any other command it stays as it is.
 
     TIME: (seconds, microseconds). SCAN, SSCAN: (cursor, members). HSCAN: (cursor, {field: value}). ZSCAN:
-    (cursor, [(member, score)]). ZSCORE: a float or None. INFO: {name: value} as text.
+    (cursor, [(member, score)]). ZSCORE: a float or None. INFO: {name: value} as text. Raises ValueError for
+    what no Redis answers.
     """
     shape = _SHAPES.get(str(command[0]))
-    return shape(reply) if shape and reply is not None and reply != QUEUED else reply
+    if shape is None or reply is None or reply == QUEUED:
+        return reply
+    try:
+        return shape(reply)
+    except (TypeError, IndexError, AttributeError) as error:
+        raise ValueError("no server answers a command like this") from error
+
+
+def permitted(replies: list[Any]) -> list[Any]:
+    """Return replies some of which may be errors of the data; raise the first that is the user's: NotPermitted."""
+    for reply in replies:
+        if isinstance(reply, NotPermitted):
+            raise reply
+    return replies
 
 
 def from_reply(text: str, command: Command, shown: str) -> EmqError:
@@ -53,6 +75,12 @@ def from_reply(text: str, command: Command, shown: str) -> EmqError:
     if first in _BY_FIRST_WORD:
         return _BY_FIRST_WORD[first](text, rest, shown)
     return Refused(f"{shown} answered {_name_of(command)} with: {text}")
+
+
+def no_redis(shown: str) -> Unreachable:
+    """Return the error for a server that answers what no Redis would."""
+    hint = "check host and port; a TLS port wants rediss://"
+    return Unreachable(f"{shown} does not answer as Redis or Valkey does", hint=hint)
 
 
 def too_old(shown: str, version: str | None) -> EmqError:
@@ -74,10 +102,10 @@ def _text(word: bytes | str | int) -> str:
     return decode(word) if isinstance(word, bytes) else str(word)
 
 
-def _denied(command: Command, shown: str) -> Denied:
+def _denied(command: Command, shown: str) -> NotPermitted:
     words = " ".join(_text(word) for word in command[:2])
     hint = f"the ACL of this user must allow +{_name_of(command).lower()} on ~emq:* and ~{{emq}}:*"
-    return Denied(f"{shown} denied {words} to this user", hint=hint)
+    return NotPermitted(f"{shown} denied {words} to this user", hint=hint)
 
 
 def _auth_needed(_text: str, _rest: str, shown: str) -> EmqError:
@@ -89,10 +117,14 @@ def _auth_refused(_text: str, _rest: str, shown: str) -> EmqError:
     return Denied(f"{shown} refused the user name or password", hint="check EMQCTL_PASSWORD or --password-file")
 
 
+def _protected(_text: str, _rest: str, shown: str) -> EmqError:
+    return Denied(f"{shown} runs in protected mode: it talks to its own machine only", hint="connect from there")
+
+
 def _elsewhere(_text: str, rest: str, shown: str) -> EmqError:
     slot, _, node = rest.partition(" ")
     hint = f"name that node: --url redis://{node}/0"
-    return Unreachable(f"{shown} does not serve slot {slot}: it is at {node}", hint=hint)
+    return Elsewhere(f"{shown} does not serve slot {slot}: it is at {node}", hint=hint)
 
 
 def _moving(_text: str, _rest: str, shown: str) -> EmqError:
@@ -175,11 +207,13 @@ _BY_PHRASE = {
     "without any password": _no_password_set,
     "no password is set": _no_password_set,
     "invalid password": _auth_refused,
+    "max number of clients": _busy("has reached its max number of clients"),
     "unknown command": _refused("does not know a command emqctl needs", "emqctl needs Redis 6.2 or any Valkey"),
 }
 _BY_FIRST_WORD: dict[str, Callable[[str, str, str], EmqError]] = {
     "NOAUTH": _auth_needed,
     "WRONGPASS": _auth_refused,
+    "DENIED": _protected,
     "LOADING": _busy("is loading its data"),
     "BUSY": _busy("is busy with a script"),
     "MASTERDOWN": _busy("is a replica that lost its primary"),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from emqctl.connection import Server
-from emqctl.errors import EmqError, Malformed
+from emqctl.errors import BadValue, EmqError
 from emqctl.keyspace import QueueKeys, decode
-from emqctl.replies import Command
+from emqctl.numbers import count
+from emqctl.replies import Command, permitted
 
 SHORT = 4096  # bytes up to which a text is fetched unasked
 WHOLE = sys.maxsize
@@ -55,11 +56,13 @@ def read_rows(
     ``payload`` and ``error`` are the bytes up to which that text is fetched, None leaves it alone. One
     round trip for fields and lengths of all, then one for the texts, more where they pass 8 MB together.
     """
+    if not members:
+        return
     limits = {"payload": payload, "last_error": error}
     wanted = {name: limit for name, limit in limits.items() if limit is not None}
     for some in _by_weight(_measure(server, [keys.row(member) for member in members], wanted)):
         asked: list[Command] = [("HGET", row.key, name) for row in some for name in row.wanted]
-        replies = iter(server.try_ask(*asked) if asked else ())
+        replies = iter(permitted(server.try_ask(*asked)) if asked else ())
         for row in some:
             yield _row(row, {name: next(replies) for name in row.wanted})
 
@@ -68,7 +71,7 @@ def _measure(server: Server, rows: Sequence[bytes], limits: Mapping[str, int]) -
     asked: list[Command] = []
     for key in rows:
         asked += [("HMGET", key, "attempts", "group"), *(("HSTRLEN", key, name) for name in limits)]
-    replies = iter(server.try_ask(*asked))
+    replies = iter(permitted(server.try_ask(*asked)))
     measured = []
     for key in rows:
         head = next(replies)
@@ -114,4 +117,5 @@ def _text(row: _Measured, texts: dict[str, Any], name: str) -> tuple[bytes | Non
 def _attempts(raw: bytes | None) -> int | EmqError | None:
     if raw is None:
         return None
-    return int(raw) if raw.isdigit() else Malformed("a count of attempts", decode(raw), "it is not all digits")
+    attempts = count(raw)
+    return BadValue("the attempts", decode(raw), "they are no count") if attempts is None else attempts

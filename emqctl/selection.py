@@ -49,6 +49,14 @@ class Filters:
         """Whether anything in its row tells if a job is meant."""
         return self.wants_content or self.flat or self.lane is not None
 
+    @property
+    def texts(self) -> dict[str, int | None]:
+        """The bytes up to which payload and error have to be read to tell, as ``read_rows`` takes them."""
+        return {
+            "payload": None if self.grep is None else WHOLE,
+            "error": WHOLE if self.wants_error else None,
+        }
+
     def match(self, row: Row) -> bool:
         """Tell whether a job with this row is meant, mint time aside; its texts must be whole."""
         return self._match_lane(row.group) and self.match_content(row)
@@ -172,13 +180,7 @@ def _choose(queue: Queue, page: list[bytes], source: Source, filters: Filters) -
     if not filters.wants_row:
         yield from (Target(member, lane=source.lane) for member in page)
         return
-    rows = read_rows(
-        queue.server,
-        queue.keys,
-        page,
-        payload=WHOLE if filters.grep is not None else None,
-        error=WHOLE if filters.wants_error else None,
-    )
+    rows = read_rows(queue.server, queue.keys, page, **filters.texts)
     for member, row in zip(page, rows, strict=True):
         if filters.match(row):
             seen = str(row.attempts).encode() if filters.wants_content and isinstance(row.attempts, int) else b""

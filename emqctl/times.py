@@ -11,8 +11,8 @@ from datetime import datetime, timedelta, timezone
 from emqctl.errors import Malformed
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
-_RATE = re.compile(r"(\d+(?:\.\d+)?)/([smh])", re.ASCII)
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(ms|[smhdw])", re.ASCII)
+_RATE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)/([smh])", re.ASCII)
 _DATE_TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([Zz]|[+-]\d\d:?\d\d)?)?",

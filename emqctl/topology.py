@@ -13,13 +13,15 @@ def slot_owners(server: Server) -> Callable[[int], str | None]:
 
     A server that is no cluster serves every slot itself.
     """
-    [ranges] = server.try_ask(("CLUSTER", "SLOTS"))
+    ranges = server.ask_this_node(("CLUSTER", "SLOTS"))
     if isinstance(ranges, EmqError):
         if "cluster support disabled" not in str(ranges):
             raise ranges
         server.notify(f"{server.shown} is no cluster: it serves every slot")
         return lambda _slot: server.shown
-    owners = [(first, last, f"{primary[0].decode()}:{primary[1]}") for first, last, primary, *_ in ranges]
+    owners = [
+        (first, last, f"{primary[0].decode() or server.host}:{primary[1]}") for first, last, primary, *_ in ranges
+    ]
 
     def owner(slot: int) -> str | None:
         return next((node for first, last, node in owners if first <= slot <= last), None)

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from emqctl import branded
-from emqctl.cli.options import Command, job_filters, pass_session, queue_argument
+from emqctl.branded import is_job
+from emqctl.cli.options import LIMIT, Command, job_filters, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.listing import STATES, Listing, Request, browse
 from emqctl.queues import Queue
 from emqctl.records import BrowsedJob
 from emqctl.selection import Filters
 
+ALWAYS = ("id", "minted", "attempts", "lane", "payload_bytes")
 OF_STATE = {
     "pending": (),
     "active": ("deadline", "lease_ms", "lapsed"),
@@ -25,6 +26,8 @@ OF_STATE = {
 @click.command(
     "browse",
     cls=Command,
+    record=BrowsedJob,
+    always=ALWAYS,
     short_help="List the jobs of a queue, newest first.",
     examples=(
         "emqctl browse orders -n 50",
@@ -34,7 +37,7 @@ OF_STATE = {
 )
 @queue_argument()
 @click.option("--state", type=click.Choice(STATES), default="pending", show_default=True, help="Which jobs.")
-@click.option("-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most N; 0 is all.")
+@click.option("-n", "--limit", type=LIMIT, metavar="N", default=20, show_default=True, help="At most N; 0 is all.")
 @job_filters
 @click.option("--reverse", is_flag=True, help="Turn the order: oldest, or last in time, first.")
 @click.option("--payload", is_flag=True, help="Whole payloads in place of previews.")
@@ -64,6 +67,6 @@ def _explain(session: Session, request: Request, listing: Listing) -> None:
 
 def _next_page(request: Request, listing: Listing) -> str:
     by_mint = request.state in {"pending", "dead"}
-    if not by_mint or listing.last is None or not branded.is_branded(listing.last):
+    if not by_mint or listing.last is None or not is_job(listing.last):
         return ""
     return f"next: {'--after' if request.reverse else '--before'} {listing.last.decode('ascii')}, "

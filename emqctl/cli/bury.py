@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, job_choice
 from emqctl.cli.options import Command, pass_session, queue_argument
@@ -18,6 +19,8 @@ from emqctl.selection import Source, Target, waiting, walk_all
 @click.command(
     "bury",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Stop waiting or scheduled jobs without losing them.",
     examples=(
         "emqctl bury orders JOB0Nb1VTbfnu4 --reason 'crashes every worker'",
@@ -42,9 +45,7 @@ def command(session: Session, /, queue: str, choice: Choice, manner: Manner, rea
         jobs="job",
         make=lambda target, pages, pace: bury(target, pages, how, pace, reason=reason),
         select=lambda target: _chosen(target, choice),
-        consequence=lambda _target, _found: (
-            "that wait or are scheduled become dead: nothing runs them until a requeue."
-        ),
+        consequence=lambda _target, _found: "to become dead: nothing runs what is dead until a requeue.",
     )
     change_jobs(session, queue, choice, manner, verb)
 

@@ -94,11 +94,16 @@ def change_jobs(session: Session, queue: str, choice: Choice, manner: Manner, ve
         if asks and not _confirm(session, target, choice, verb):
             return
         pen = None if manner.dry_run else session.open_journal(queue, note=manner.note)
+        began, begun = time.monotonic(), 0
 
         def begin(ids: Sequence[bytes]) -> None:
+            nonlocal begun
+            if manner.rate is not None:
+                time.sleep(max(0.0, began + begun / manner.rate - time.monotonic()))
+            begun += len(ids)
+            session.shield.begin()
             if pen and ids:
                 pen.begin(ids)
-            session.shield.begin()
 
         pace = Pace(choice.is_set, manner.batch, begin)
         pages = verb.select(target) if choice.is_set else named(given_ids(session, choice.ids))
@@ -175,19 +180,18 @@ def _carry_out(
 def _shown(session: Session, batches: Iterable[Sequence[Outcome]], manner: Manner, tally: Tally) -> Iterator[Outcome]:
     ids_only = session.output_format == "ids"
     everything = manner.dry_run or session.chose_output or session.is_verbose
-    began, handled = time.monotonic(), 0
+    handled = 0
     for outcomes in batches:
         for outcome in outcomes:
             tally.add(outcome)
-        session.shield.end()
         handled += len(outcomes)
         session.progress.show(f"{tally.done:,} done, {handled - tally.done:,} not")
         if ids_only:
             yield from (each for each in outcomes if each.is_done)
         else:
             yield from (each for each in outcomes if everything or not (each.is_done or each.was_so))
-        if manner.rate is not None and outcomes:
-            time.sleep(max(0.0, began + handled / manner.rate - time.monotonic()))
+        session.flush()
+        session.shield.end()
 
 
 def _summary(tally: Tally, queue: Queue, manner: Manner, verb: Verb) -> str:

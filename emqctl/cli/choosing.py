@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import click
 
-from emqctl.cli.options import Function, job_filters, options
+from emqctl.cli import complete
+from emqctl.cli.options import LIMIT, Function, job_filters, options
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage
 from emqctl.selection import Filters
@@ -49,17 +50,18 @@ def job_choice(function: Function) -> Function:
         return function(*arguments, choice=choice, **given)
 
     ways = options(
-        click.argument("ids", nargs=-1, metavar="[ID]...|-"),
+        click.argument("ids", nargs=-1, metavar="[ID]...|-", shell_complete=complete.job_ids),
         click.option("--all", "everything", is_flag=True, help="Every job of the state."),
         job_filters,
-        click.option("-n", "--limit", type=click.IntRange(min=0), default=0, help="At most N, the oldest; 0 is all."),
+        click.option("-n", "--limit", type=LIMIT, metavar="N", default=0, help="At most N, the oldest; 0 is all."),
     )
     return ways(cast("Function", gathered))
 
 
 def named_jobs(*, required: bool) -> Callable[[Function], Function]:
     """Add ids, or ``-``, as the one way to choose jobs; the command receives them as ``ids``."""
-    return click.argument("ids", nargs=-1, required=required, metavar="ID...|-" if required else "[ID]...|-")
+    metavar = "ID...|-" if required else "[ID]...|-"
+    return click.argument("ids", nargs=-1, required=required, metavar=metavar, shell_complete=complete.job_ids)
 
 
 def given_ids(session: Session, words: Sequence[str]) -> Iterator[bytes]:

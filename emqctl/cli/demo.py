@@ -8,6 +8,7 @@ from itertools import islice
 
 import click
 
+from emqctl.cli import complete
 from emqctl.cli.options import Command, pass_session
 from emqctl.cli.root import run
 from emqctl.cli.session import Session
@@ -17,8 +18,6 @@ from emqctl.demo.life import live
 from emqctl.demo.server import PrivateServer, find_binary
 from emqctl.demo.world import commands
 from emqctl.errors import BadUsage, LocalFault
-from emqctl.queues import open_queues
-from emqctl.records import QueueDepth
 
 CHUNK = 500  # commands in one round trip
 
@@ -31,7 +30,9 @@ CHUNK = 500  # commands in one round trip
     examples=("emqctl demo", "emqctl demo -- browse orders -n 20", "emqctl demo -- depth --states"),
 )
 @click.option("--quiet-world", is_flag=True, help="Without workers: nothing in the world moves.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.argument(
+    "words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]", shell_complete=complete.command_line
+)
 @pass_session
 def command(session: Session, /, words: tuple[str, ...], *, quiet_world: bool) -> None:
     """Run COMMAND on a throw-away server of this machine's own, filled with a sample world.
@@ -68,8 +69,7 @@ def _fill(server: Server) -> None:
 
 
 def _show(session: Session, url: str) -> None:
-    with session.server() as server:
-        session.emit([queue.depths() for queue in open_queues(server, ())], QueueDepth)
+    run(("depth", "--states"), session)
     session.say(f"the sample world is up until Ctrl-C; in another terminal: export EMQCTL_URL={url}")
 
 

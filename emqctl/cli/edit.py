@@ -13,7 +13,7 @@ import click
 
 from emqctl.branded import BrandedId
 from emqctl.changes import COLUMNS, Outcome, Tally
-from emqctl.cli import exit_codes
+from emqctl.cli import complete, exit_codes
 from emqctl.cli.controlling import ControlManner, control_options, controlled
 from emqctl.cli.options import JOB_ID, Command, pass_session, queue_argument
 from emqctl.cli.session import Session
@@ -25,6 +25,8 @@ from emqctl.queues import Queue
 @click.command(
     "edit",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Replace a job's payload.",
     examples=(
         "emqctl edit orders JOB0Nb1VTbfnu4",
@@ -33,8 +35,15 @@ from emqctl.queues import Queue
 )
 @queue_argument()
 @click.argument("job_id", type=JOB_ID, metavar="ID")
-@click.option("--payload", metavar="FILE|-", help="The new payload; without it an editor opens at a terminal.")
-@click.option("--save", metavar="FILE", help="Keep the old payload there; the file must be new.")
+@click.option(
+    "--payload",
+    metavar="FILE|-",
+    shell_complete=complete.files,
+    help="The new payload; without it an editor opens at a terminal.",
+)
+@click.option(
+    "--save", metavar="FILE", shell_complete=complete.files, help="Keep the old payload there; the file must be new."
+)
 @click.option("--force", is_flag=True, help="Also a job in flight or locked: its worker has the old payload already.")
 @control_options
 @pass_session

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TextIO
 
@@ -47,6 +48,15 @@ class Environment:
         if self.variables.get("FORCE_COLOR"):
             return True
         return self.stdout is not None and self.stdout.isatty() and self.variables.get("TERM") != "dumb"
+
+
+def forget(stream: TextIO | None) -> None:
+    """Point a stream that takes nothing more elsewhere, so that the interpreter's last flush finds no fault."""
+    with suppress(OSError):  # a stream without a file of its own needs none
+        if stream is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _binary(stream: Any) -> BinaryIO:

@@ -37,6 +37,21 @@ EXIT_CODES: dict[type[EmqError], tuple[int, str]] = {
     Denied: (8, "denied"),
 }
 
+#: What each code tells, as help, manual and README say it.
+MEANINGS = {
+    "0": "done; also: nothing matched",
+    "1": "a bug (traceback), or this machine's fault in one line",
+    "2": "usage: bad flag, bad name, bad configuration",
+    "3": "a batch was done in part; each item's reason was printed",
+    "4": "no such queue, job or lane; no EchoMQ deployment there",
+    "5": "refused: wrong state, locked, read-only, not confirmed",
+    "6": "server unreachable, timed out, loading, slot being moved",
+    "7": "unknown wire version: writes stop",
+    "8": "authentication or ACL denied",
+    "9": "asked, and the answer is no",
+    "128+n": "ended by a signal: 130 INT, 143 TERM, 129 HUP; 141 when the reader of stdout went away",
+}
+
 #: Exit code of each verdict on a batch (``changes.Tally``).
 VERDICTS = {"done": DONE, "partly": PARTLY, "missing": MISSING, "refused": REFUSED}
 

@@ -16,6 +16,7 @@ from emqctl.times import Instant, now_ms
 @click.command(
     "id",
     cls=Command,
+    record=IdParts,
     short_help="Take ids apart, or make the smallest id of an instant.",
     examples=("emqctl id JOB0Nb1VTbfnu4", "emqctl id --at 2026-11-30T18:00:00Z", "emqctl id --at 2h"),
 )

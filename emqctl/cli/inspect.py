@@ -8,7 +8,7 @@ import click
 
 from emqctl import branded, keyspace
 from emqctl.branded import BrandedId
-from emqctl.cli import exit_codes
+from emqctl.cli import complete, exit_codes
 from emqctl.cli.options import Command, pass_session
 from emqctl.cli.session import Session
 from emqctl.connection import Server
@@ -22,6 +22,7 @@ from emqctl.render.cells import printable
 @click.command(
     "inspect",
     cls=Command,
+    record=Inspection,
     short_help="Show everything about a job.",
     examples=(
         "emqctl inspect orders JOB0Nb1VTbfnu4",
@@ -29,7 +30,7 @@ from emqctl.render.cells import printable
         "emqctl inspect orders JOB0Nb1VTbfnu4 --raw > payload",
     ),
 )
-@click.argument("words", nargs=-1, required=True, metavar="[QUEUE] ID...")
+@click.argument("words", nargs=-1, required=True, metavar="[QUEUE] ID...", shell_complete=complete.queue_and_job_ids)
 @click.option(
     "--logs", type=click.IntRange(min=0), default=20, show_default=True, metavar="N", help="Last N log lines."
 )
@@ -106,7 +107,7 @@ def _write_raw(session: Session, inspection: Inspection | None) -> None:
     if out.is_terminal and not _is_printable(payload):
         hint = f"write it to a file: emqctl inspect {inspection.queue} {inspection.id} --raw > FILE"
         raise Refused(f"the payload of {inspection.id} could steer this terminal", hint=hint)
-    out.stream.write(payload)
+    out.write_bytes(payload)
 
 
 def _is_printable(payload: bytes) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from emqctl import journal, times
+from emqctl.cli import complete
 from emqctl.cli.options import TIME, Command, pass_session
 from emqctl.cli.session import Session
 from emqctl.journal import Change
@@ -19,16 +20,31 @@ COLUMNS = ("time", "command", "queue", "lane", "state", "results", "note")
 @click.command(
     "journal",
     cls=Command,
+    record=Change,
     short_help="List the changes made with emqctl by this user.",
     examples=("emqctl journal", "emqctl journal --unanswered", "emqctl journal --queue orders --since 12h -o json"),
 )
-@click.option("--queue", metavar="QUEUE", help="Only of this queue.")
-@click.option("--command", "verb", metavar="NAME", help="Only of this command: requeue, remove, …")
+@click.option("--queue", metavar="QUEUE", shell_complete=complete.queue_names, help="Only of this queue.")
+@click.option(
+    "--command",
+    "verb",
+    metavar="NAME",
+    shell_complete=complete.changes,
+    help="Only of this command: requeue, remove, …",
+)
 @click.option("--id", "job", metavar="ID", help="Only those that were for this job.")
 @click.option("--since", type=TIME, metavar="TIME", help="Begun at or after: 2h, 2026-11-30, RFC 3339.")
 @click.option("--until", type=TIME, metavar="TIME", help="Begun before.")
 @click.option("--unanswered", is_flag=True, help="Only those that may or may not have been applied.")
-@click.option("-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The last N; 0 is all.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The last N; 0 is all.",
+)
 @pass_session
 def command(
     session: Session,

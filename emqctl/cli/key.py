@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl import keyspace
+from emqctl.cli import complete
 from emqctl.cli.options import Command, pass_session, stdin_lines
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage
@@ -14,6 +15,7 @@ from emqctl.keyspace import KeyName
 @click.command(
     "key",
     cls=Command,
+    record=KeyName,
     short_help="Print a key, or take keys apart.",
     examples=(
         "emqctl key orders pending",
@@ -21,8 +23,13 @@ from emqctl.keyspace import KeyName
         "emqctl key --parse 'emq:{orders}:g:TEN0IlTd9mDCbY:pending'",
     ),
 )
-@click.argument("words", nargs=-1, metavar="QUEUE TYPE [ID [SUB]]")
-@click.option("--reserve", metavar="UNIT", help=f"A key of no queue: {' '.join(keyspace.RESERVE_UNITS)}.")
+@click.argument("words", nargs=-1, metavar="QUEUE TYPE [ID [SUB]]", shell_complete=complete.key_words)
+@click.option(
+    "--reserve",
+    metavar="UNIT",
+    shell_complete=complete.reserve_units,
+    help=f"A key of no queue: {' '.join(keyspace.RESERVE_UNITS)}.",
+)
 @click.option("--parse", is_flag=True, help="Take the keys given, or those on stdin (-), apart.")
 @pass_session
 def command(session: Session, /, words: tuple[str, ...], reserve: str | None, *, parse: bool) -> None:
@@ -34,6 +41,8 @@ def command(session: Session, /, words: tuple[str, ...], reserve: str | None, *,
     lane GROUP, dedup DID, repeat NAME, stream NAME [archived].
     """
     if parse:
+        if reserve is not None or not words:
+            raise BadUsage("--parse takes keys, or - for stdin, and no --reserve", hint="see emqctl key --help")
         keys = stdin_lines(session, words)
         session.emit(map(keyspace.parse, keys), KeyName, single=len(words) == 1 and words != ("-",))
         return

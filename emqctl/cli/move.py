@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl.branded import BrandedId
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, named_jobs
 from emqctl.cli.options import ID, Command, pass_session, queue_argument
@@ -15,6 +16,8 @@ from emqctl.moves import How, move
 @click.command(
     "move",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Give jobs to another lane.",
     examples=("emqctl move emails JOB0Nb1VTbfnu4 --to TEN0IlTd9mDCbY",),
 )

@@ -11,10 +11,12 @@ from typing import Any, TypeVar, cast
 import click
 
 from emqctl import branded, keyspace, times
+from emqctl.cli import complete
 from emqctl.cli.session import Session
 from emqctl.config import DEFAULT_TIMEOUT
 from emqctl.endpoint import DEFAULT_URL
-from emqctl.errors import BadUsage, Malformed
+from emqctl.errors import BadUsage, Malformed, quoted
+from emqctl.records import columns_of
 from emqctl.render import FORMATS
 from emqctl.render.cells import TIME_STYLES
 from emqctl.window import MintBounds
@@ -40,7 +42,7 @@ def _session(context: click.Context) -> Session:
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value:
+    if value is not None:
         _session(context).choose(str(parameter.name), value)
 
 
@@ -52,7 +54,12 @@ def common_options() -> list[click.Parameter]:
     """Return the options of connection and output, for one command."""
     return [
         _common("-u", "--url", metavar="URL", help=f"Server and database.  [EMQCTL_URL; default: {DEFAULT_URL}]"),
-        _common("--password-file", metavar="FILE", help="Read the password from a file.  [else EMQCTL_PASSWORD]"),
+        _common(
+            "--password-file",
+            metavar="FILE",
+            shell_complete=complete.files,
+            help="Read the password from a file.  [else EMQCTL_PASSWORD]",
+        ),
         _common("--askpass", is_flag=True, default=None, help="Ask for the password at the terminal."),
         _common(
             "--request-timeout",
@@ -66,7 +73,12 @@ def common_options() -> list[click.Parameter]:
             type=click.Choice(list(FORMATS)),
             help="Output format: table at a terminal, else plain.  [EMQCTL_OUTPUT]",
         ),
-        _common("--columns", metavar="A,B,C|all", help="Fields and their order in table, plain and csv."),
+        _common(
+            "--columns",
+            metavar="A,B,C|all",
+            shell_complete=complete.columns,
+            help="Fields and their order in table, plain and csv.",
+        ),
         _common("--time", type=click.Choice(list(TIME_STYLES)), help="Times in table and plain.  [EMQCTL_TIME]"),
         _common("--color", type=click.Choice(["auto", "always", "never"]), help="Beats NO_COLOR and FORCE_COLOR."),
         _common("-q", "--quiet", is_flag=True, default=None, help="No notes on stderr."),
@@ -77,17 +89,35 @@ def common_options() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A subcommand: takes the common options, and lists its own on its help page."""
+    """A subcommand: takes the common options, and lists its own on its help page.
 
-    def __init__(self, name: str | None, *, examples: tuple[str, ...] = (), **attributes: Any) -> None:
+    ``record`` is the type of what it prints, ``columns`` are those of its fields there are, all unless given,
+    ``always`` those that every output has, all columns unless given.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        examples: tuple[str, ...] = (),
+        record: Any = None,
+        columns: Sequence[str] = (),
+        always: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
         settings = {"help_option_names": ["-h", "--help"], **attributes.pop("context_settings", {})}
         super().__init__(name, context_settings=settings, **attributes)
         self.params.extend(common_options())
         self.examples = examples
+        self.record = record
+        self.columns = tuple(columns) or (columns_of(record) if record else ())
+        self.always = tuple(always) or self.columns
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command in the session, which names the schema of its output."""
-        _session(ctx).command = str(self.name)
+        """Run the command in the session, which names the schema of its output and checks what it is to show."""
+        session = _session(ctx)
+        session.command = str(self.name)
+        session.check_output(self.columns)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -110,11 +140,16 @@ class Command(click.Command):
 
 
 class Parsed(click.ParamType[Any]):
-    """A value read by a function of the core, whose errors say what is wrong."""
+    """A value read by a function of the core, whose errors say what is wrong; ``completer`` knows such values."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+    def __init__(self, name: str, parse: Callable[[str], Any], completer: complete.Completer | None = None) -> None:
         self.name = name
         self._parse = parse
+        self.completer = completer
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> complete.Items:
+        """Return what a value that is being typed may become."""
+        return self.completer(ctx, param, incomplete) if self.completer else []
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read text; pass what was read already. Raises Malformed."""
@@ -122,10 +157,19 @@ class Parsed(click.ParamType[Any]):
         return self._parse(value) if isinstance(value, str) else value
 
 
-_QUEUE = Parsed("queue", keyspace.check_queue)
-JOB_ID = Parsed("job id", branded.parse_job)
-ID = Parsed("id", branded.parse)
+_QUEUE = Parsed("queue", keyspace.check_queue, complete.queue_names)
+JOB_ID = Parsed("job id", branded.parse_job, complete.job_ids)
+ID = Parsed("id", branded.parse, complete.lanes)
 TIME = Parsed("time", times.parse_instant)
+
+
+def _limit(text: str) -> int:
+    if not re.fullmatch(r"[0-9]+", text):
+        raise Malformed("a limit", text, "it is a number, 0 for all")
+    return int(text[:18])  # more than any set holds
+
+
+LIMIT = Parsed("number", _limit)
 
 
 def options(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
@@ -141,13 +185,16 @@ def options(*decorators: Callable[[Function], Function]) -> Callable[[Function],
 
 def queue_argument(name: str = "queue", **attributes: Any) -> Callable[[Function], Function]:
     """Return the argument for a queue name, or for several; a name outside the documented grammar gets a note."""
-    return click.argument(name, type=_QUEUE, callback=_note_odd_names, **attributes)
+    several = {"metavar": "[QUEUE]..."} if attributes.get("nargs") == -1 else {}
+    return click.argument(name, type=_QUEUE, callback=_note_odd_names, **{**several, **attributes})
 
 
 def _note_odd_names(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
     for name in (value,) if isinstance(value, str) else value or ():
         if not keyspace.in_grammar(name):
-            _session(context).note(f"queue name {name!r} is outside the documented grammar [A-Za-z0-9._-]{{1,128}}")
+            _session(context).note(
+                f"queue name {quoted(name)} is outside the documented grammar [A-Za-z0-9._-]{{1,128}}"
+            )
     return value
 
 
@@ -167,27 +214,39 @@ def _group_name(text: str) -> str:
 _BYTES = Parsed("text", keyspace.encode)
 
 
+def mint_bounds(function: Function) -> Function:
+    """Add the bounds on mint time; the command receives them as ``bounds``."""
+
+    @wraps(function)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        bounds = MintBounds(*(given.pop(name) for name in ("since", "until", "after", "before")))
+        return function(*arguments, bounds=bounds, **given)
+
+    return _BOUNDS(cast("Function", gathered))
+
+
 def job_filters(function: Function) -> Function:
     """Add the filters that choose jobs; the command receives them as ``filters``."""
 
     @wraps(function)
-    def gathered(*arguments: Any, **given: Any) -> Any:
+    def gathered(*arguments: Any, bounds: MintBounds, **given: Any) -> Any:
         from emqctl.selection import Filters
 
-        bounds = MintBounds(*(given.pop(name) for name in ("since", "until", "after", "before")))
         chosen = {each.name: given.pop(each.name) for each in fields(Filters) if each.name != "bounds"}
         if chosen["flat"] and chosen["lane"]:
             raise BadUsage("--flat and --lane exclude each other")
         return function(*arguments, filters=Filters(bounds, **chosen), **given)
 
-    return _FILTERS(cast("Function", gathered))
+    return options(mint_bounds, _FILTERS)(cast("Function", gathered))
 
 
-_FILTERS = options(
+_BOUNDS = options(
     click.option("--since", type=TIME, metavar="TIME", help="Minted at or after: 2h, 2026-11-30, RFC 3339."),
     click.option("--until", type=TIME, metavar="TIME", help="Minted before."),
     click.option("--after", type=JOB_ID, metavar="ID", help="Minted after that job."),
     click.option("--before", type=JOB_ID, metavar="ID", help="Minted before that job."),
+)
+_FILTERS = options(
     click.option("--lane", type=ID, metavar="GROUP", help="Only jobs of this lane."),
     click.option("--flat", is_flag=True, help="Only jobs without a lane."),
     click.option("--error", type=_BYTES, metavar="TEXT", help="The error contains TEXT."),

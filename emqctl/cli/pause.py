@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl.branded import BrandedId
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.controlling import ControlManner, control, control_options, controlled
 from emqctl.cli.options import ID, Command, pass_session, queue_argument
 from emqctl.cli.session import Session
@@ -19,6 +20,8 @@ GOES_ON = (
 @click.command(
     "pause",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Stop the start of jobs, of a queue or of one lane.",
     examples=("emqctl pause orders", "emqctl pause emails --lane TEN0IlTd9mDCbY"),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, named_jobs
 from emqctl.cli.options import Command, pass_session, queue_argument
@@ -20,6 +21,8 @@ from emqctl.selection import Filters, Source, Survey, Target, walk_all
 @click.command(
     "promote",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Let scheduled jobs wait now.",
     examples=("emqctl promote orders --due", "emqctl promote orders JOB0Nb1VTbfnu4", "emqctl promote orders --all"),
 )
@@ -53,4 +56,4 @@ def _scheduled(queue: Queue, *, due: bool) -> Iterator[list[Target]]:
 
 
 def _consequence(queue: Queue, _found: Survey) -> str:
-    return f"start before their time, by mint order, {ahead_of(queue)}; retries lose the delay they were given."
+    return f"to start before the time given, by mint order, {ahead_of(queue)}; retries lose their delay."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, named_jobs
 from emqctl.cli.options import Command, pass_session, queue_argument
@@ -18,6 +19,8 @@ from emqctl.selection import Filters, Source, Target, walk_all
 @click.command(
     "reap",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Take jobs whose lease has lapsed back to where they wait.",
     examples=("emqctl reap orders", "emqctl reap orders --dry-run", "emqctl reap orders JOB0Nb1VTbfnu4"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from emqctl import keyspace
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, job_choice
 from emqctl.cli.options import Command, pass_session, queue_argument
@@ -20,6 +21,8 @@ from emqctl.selection import Source, Target, waiting, walk_all
 @click.command(
     "remove",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Delete jobs for good.",
     examples=(
         "emqctl remove orders JOB0Nb1VTbfnu4",
@@ -61,7 +64,7 @@ def command(
         jobs=f"{state} job" if state else "job",
         make=lambda target, pages, pace: remove(target, pages, how, pace, state=state, dedup=did),
         select=lambda target: _chosen(target, choice, str(state)),
-        consequence=lambda _target, _found: "are deleted for good, with their payloads and logs.",
+        consequence=lambda _target, _found: "to be deleted for good, payload and logs included.",
         is_final=True,
     )
     change_jobs(session, queue, choice, manner, verb)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from emqctl.changes import USUAL_BUDGET
+from emqctl.changes import COLUMNS, USUAL_BUDGET, Outcome
 from emqctl.cli.changing import Manner, Verb, change_jobs, manner_options
 from emqctl.cli.choosing import Choice, job_choice
 from emqctl.cli.options import Command, pass_session, queue_argument
@@ -19,6 +19,8 @@ from emqctl.selection import Survey, walk
 @click.command(
     "requeue",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Bring dead jobs back to where they wait.",
     examples=(
         "emqctl requeue orders JOB0Nb1VTbfnu4",
@@ -47,7 +49,10 @@ def command(session: Session, /, queue: str, choice: Choice, manner: Manner, **f
         jobs="dead job",
         make=lambda target, pages, pace: requeue(target, pages, options, pace),
         select=lambda target: walk(target, target.keys.dead, choice.filters, choice.limit),
-        consequence=lambda target, found: f"go to the FRONT of {queue}, {ahead_of(target)}; {_warning(found, options)}",
+        consequence=lambda target, found: (
+            f"go{'es' if found.count == 1 else ''} to the FRONT of {queue}, {ahead_of(target)}; "
+            + _warning(found, options)
+        ),
         comes_back=not options.reset_attempts,
     )
     change_jobs(session, queue, choice, manner, verb)

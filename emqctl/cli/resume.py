@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl.branded import BrandedId
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.controlling import ControlManner, control, control_options, controlled
 from emqctl.cli.options import ID, Command, pass_session, queue_argument
 from emqctl.cli.session import Session
@@ -14,6 +15,8 @@ from emqctl.control import resume
 @click.command(
     "resume",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Let jobs start again, of a queue or of one lane.",
     examples=("emqctl resume orders", "emqctl resume emails --lane TEN0IlTd9mDCbY"),
 )

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import errno
-import os
-import sys
 from collections.abc import Sequence
+from itertools import chain
 
 import click
 
 from emqctl.cli import exit_codes, signals
+from emqctl.cli.environment import forget
 from emqctl.cli.lazy import LazyCommands
 from emqctl.cli.options import common_options
 from emqctl.cli.session import Session
-from emqctl.errors import BadUsage, EmqError, Interrupted, LocalFault
+from emqctl.errors import BadUsage, EmqError, Interrupted, OutputFault
 
-COMMANDS = (
-    *("browse", "depth", "inspect"),
-    *("requeue", "bury", "reap", "promote", "move", "remove", "edit"),
-    *("pause", "resume", "tune"),
-    *("key", "slot", "id"),
-    *("journal", "demo"),
-)
+#: Every command, by what it is for: a name here, and a module ``emqctl.cli.NAME``.
+GROUPS = {
+    "Look": ("browse", "depth", "queues", "lanes", "errors", "inspect", "doctor", "ping"),
+    "Change": ("requeue", "bury", "reap", "promote", "move", "remove", "edit"),
+    "Control": ("pause", "resume", "tune", "obliterate"),
+    "Keys and ids, without a server": ("key", "slot", "id"),
+    "Set-up": ("journal", "demo", "completion", "schema"),
+}
+COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
 TOUR = """\
 emqctl: look at EchoMQ job queues, bring jobs back, control what runs.
@@ -31,11 +33,13 @@ Look
   emqctl browse orders -n 20       the twenty newest waiting jobs
   emqctl browse orders --state dead --since 2h
   emqctl inspect orders ID         everything about one job
+  emqctl lanes emails              what waits and runs in each lane, and why one is not served
 Change
   emqctl requeue orders --all      bring dead jobs back (asks first; --dry-run only shows)
   emqctl bury | reap | promote | move | remove | edit
 Control
   emqctl pause orders              and resume, tune
+  emqctl obliterate orders         delete a queue and everything in it
 Keys and ids, without a server
   emqctl key orders pending        also slot, id
 Set-up
@@ -54,6 +58,9 @@ HABITS = {
 }
 
 
+_OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF}  # what writing help texts can meet
+
+
 def run(words: Sequence[str], session: Session) -> int:
     """Run one command line in a session; return its exit code, everything printed and flushed.
 
@@ -65,7 +72,7 @@ def run(words: Sequence[str], session: Session) -> int:
     except Interrupted as error:
         return session.fail(error)
     except BrokenPipeError:
-        _forget_stdout()
+        forget(session.environment.stdout)
         return exit_codes.READER_GONE
 
 
@@ -79,14 +86,11 @@ def _guarded(words: Sequence[str], session: Session) -> int:
     except click.UsageError as error:
         return session.fail(_usage(error))
     except EmqError as error:
+        if isinstance(error, OutputFault):
+            forget(session.environment.stdout)
         return session.fail(error)
     except (click.Abort, EOFError, KeyboardInterrupt):
         return exit_codes.SIGNALLED + 2
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}:
-            raise
-        _forget_stdout()
-        return session.fail(LocalFault(f"cannot write to standard output: {os.strerror(error.errno)}"))
     return code
 
 
@@ -96,6 +100,12 @@ def _invoke(words: Sequence[str], session: Session) -> int:
             group.invoke(context)
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT:
+            raise
+        raise OutputFault(error) from error
     return session.exit_code
 
 
@@ -112,16 +122,8 @@ def _uncapitalised(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _forget_stdout() -> None:
-    """Point stdout elsewhere, so that the interpreter's last flush finds nothing to complain about."""
-    if sys.stdout is not None:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 # Click's
-    if wanted:
+    if wanted and not context.resilient_parsing:  # a completion only reads
         from importlib.metadata import version
 
         click.echo(f"emqctl {version('emqctl')}")
@@ -135,7 +137,26 @@ def _tour(context: click.Context) -> None:
         click.echo(TOUR, nl=False)
 
 
-group = click.Group(
+class Root(click.Group):
+    """The group of all commands: lists them by what they are for, and what the exit codes mean."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, those of each group together."""
+        del ctx
+        longest = max(map(len, self.commands))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(longest), str(self.commands[name].short_help)) for name in names]
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Tell what the exit codes mean."""
+        del ctx
+        with formatter.section("Exit codes"):
+            formatter.write_dl(list(exit_codes.MEANINGS.items()))
+
+
+group = Root(
     name="emqctl",
     commands=LazyCommands({name: f"emqctl.cli.{name}" for name in COMMANDS}),
     callback=_tour,

@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emqctl import config
-from emqctl.cli.environment import Environment
+from emqctl.cli.environment import Environment, forget
 from emqctl.cli.exit_codes import DONE, code_and_kind
 from emqctl.cli.progress import Progress
 from emqctl.cli.signals import Shield
-from emqctl.errors import BadUsage, EmqError, Interrupted, Malformed, Refused
+from emqctl.errors import BadUsage, EmqError, Interrupted, Malformed, OutputFault, Refused
+from emqctl.records import columns_of
 from emqctl.render import FORMATS, write
 from emqctl.render.cells import TIME_STYLES, printable
 from emqctl.render.layout import Layout
@@ -70,9 +72,9 @@ class Session:
         """Whether a format was named, by option or variable."""
         return bool(self.output or self._variable("EMQCTL_OUTPUT", FORMATS))
 
-    @property
+    @cached_property
     def settings(self) -> config.Settings:
-        """Where to connect and how."""
+        """Where to connect and how; decided once, when it is first asked for."""
         return config.decide(self.choices, self.environment.variables, self._ask_password, self.note)
 
     @contextmanager
@@ -80,10 +82,10 @@ class Session:
         """Yield the server of this run; the connection is made by the first command sent."""
         from emqctl.connection import connect
 
-        settings = self.settings
+        settings, is_verbose = self.settings, self.is_verbose
         with connect(settings, self.note) as server:
             yield server
-            if self.is_verbose:
+            if is_verbose:
                 self.note(f"{settings.endpoint}: {server.commands} commands in {server.round_trips} round trips")
 
     def emit(
@@ -104,7 +106,7 @@ class Session:
         plain where nothing was chosen, ``bare`` the one field that is printed alone there.
         """
         output_format = self.output_format
-        possible = tuple(columns or (each.name for each in fields(record_type)))
+        possible = tuple(columns or columns_of(record_type))
         for_people = output_format in {"table", "plain"}
         chosen = self._chosen_columns(possible) if for_people or output_format == "csv" else None
         by_default = ((bare,) if bare else tuple(shown or possible)) if for_people else possible
@@ -130,6 +132,12 @@ class Session:
         about["server"] = str(self.settings.endpoint)
         return Pen(self.environment.variables, self.note, about)
 
+    def check_output(self, columns: Sequence[str]) -> None:
+        """Raise, before anything is sent, for a format, a time style or a column there is not."""
+        if columns:
+            self._time_style(self.output_format)
+            self._chosen_columns(columns)
+
     def note(self, text: str) -> None:
         """Print a note for the operator on stderr, unless quiet."""
         if not self.quiet:
@@ -147,7 +155,7 @@ class Session:
 
     def say(self, text: str) -> None:
         """Print on stderr what the operator cannot do without."""
-        self._to_stderr({"note": text}, f"note: {text}")
+        self._to_stderr({"note": printable(text)}, f"note: {text}")
 
     def fail(self, error: EmqError | Interrupted) -> int:
         """Print an error on stderr, unless it is the operator's own signal, and return its exit code."""
@@ -162,8 +170,13 @@ class Session:
 
     def flush(self) -> None:
         """Hand everything printed so far to the operating system."""
-        if self.environment.stdout is not None:
-            self.environment.stdout.flush()
+        try:
+            if self.environment.stdout is not None:
+                self.environment.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFault(error) from error
 
     @property
     def is_verbose(self) -> bool:
@@ -174,14 +187,17 @@ class Session:
         stderr = self.environment.stderr
         if stderr is None:
             return
-        with suppress(OSError):  # whoever writes to stdout next learns of it
+        with suppress(OSError, OutputFault):  # whoever writes to stdout next learns of it
             self.flush()
         self.progress.clear()
+        encoding = stderr.encoding or "utf-8"
         as_json = body is not None and self._writes_json
-        lines = json.dumps(body) if as_json else "\n".join(map(printable, text.split("\n")))
-        stderr.write(lines.encode(stderr.encoding or "utf-8", "backslashreplace").decode(stderr.encoding or "utf-8"))
-        stderr.write("\n")
-        stderr.flush()
+        lines = [json.dumps(body)] if as_json else [printable(line, encoding) for line in text.split("\n")]
+        try:
+            stderr.write("\n".join(lines) + "\n")
+            stderr.flush()
+        except OSError:  # what nobody can read changes no result
+            forget(stderr)
 
     @property
     def _writes_json(self) -> bool:
@@ -224,4 +240,4 @@ def error_body(error: BaseException) -> dict[str, Any]:
     code, kind = code_and_kind(error)
     if isinstance(error, Interrupted):
         return {"code": code, "kind": kind, "message": f"ended by signal {error.signum}", "hint": None}
-    return {"code": code, "kind": kind, "message": str(error), "hint": error.hint}
+    return {"code": code, "kind": kind, "message": printable(str(error)), "hint": error.hint}

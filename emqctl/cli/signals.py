@@ -31,17 +31,18 @@ class Shield:
             raise Interrupted(self._pending)
 
     def heed(self, number: int, _frame: FrameType | None) -> None:
-        """Handle the first signal: raise Interrupted, or remember it while the shield is up."""
+        """Handle a signal: raise Interrupted, or remember it while the shield is up; a second one raises at once."""
+        if self._is_up and self._pending is None:
+            self._pending = number
+            return
         for each in ENDING:
             signal.signal(each, signal.SIG_IGN)
-        if not self._is_up:
-            raise Interrupted(number)
-        self._pending = number
+        raise Interrupted(number)
 
 
 @contextmanager
 def raised(shield: Shield) -> Iterator[None]:
-    """Raise Interrupted in this thread when INT, TERM or HUP comes; once, later ones are ignored.
+    """Raise Interrupted in this thread when INT, TERM or HUP comes; once, later ones are ignored (see ``Shield``).
 
     A signal that was ignored from outside (nohup) stays ignored.
     """

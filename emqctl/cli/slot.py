@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 
 from emqctl import keyspace, slots
+from emqctl.cli import complete
 from emqctl.cli.options import Command, pass_session
 from emqctl.cli.session import Session
 from emqctl.errors import Malformed
@@ -17,10 +18,11 @@ from emqctl.topology import slot_owners
 @click.command(
     "slot",
     cls=Command,
+    record=SlotRow,
     short_help="Print the cluster slot of queues or keys.",
     examples=("emqctl slot orders", "emqctl slot orders emails", "emqctl slot orders --node"),
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete.queue_names)
 @click.option("--node", is_flag=True, help="Ask the server which node serves the slot.")
 @pass_session
 def command(session: Session, /, names: tuple[str, ...], *, node: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from emqctl.branded import BrandedId
+from emqctl.changes import COLUMNS, Outcome
 from emqctl.cli.controlling import ControlManner, control, control_options, controlled
 from emqctl.cli.options import ID, Command, Parsed, pass_session, queue_argument
 from emqctl.cli.session import Session
@@ -29,6 +30,8 @@ _CEILING = Parsed("N|none", _ceiling)
 @click.command(
     "tune",
     cls=Command,
+    record=Outcome,
+    columns=COLUMNS,
     short_help="Set how many jobs of a lane run at once, or are served a turn.",
     examples=(
         "emqctl tune emails TEN0IlTd9mDCbY --max-active 5",

@@ -27,9 +27,16 @@ Clock = Callable[[], int]  # ms since 1970; asked only for relative times
 TIME_STYLES: dict[str, Callable[[datetime, Clock], str]] = {
     "relative": lambda moment, now_ms: times.relative(moment, now_ms()),
     "iso": lambda moment, _now_ms: times.rfc3339(moment),
-    "local": lambda moment, _now_ms: moment.astimezone().isoformat(sep=" ", timespec="milliseconds"),
+    "local": lambda moment, _now_ms: _local(moment),
     "epoch": lambda moment, _now_ms: str(times.to_ms(moment)),
 }
+
+
+def _local(moment: datetime) -> str:
+    try:
+        return moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
+    except OverflowError:  # the first and the last day of the calendar have no local time everywhere
+        return times.rfc3339(moment)
 
 
 def machine_items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -40,7 +47,7 @@ def machine_items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """
     if isinstance(value, EmqError):
         yield name, None
-        yield f"{name}_error", str(value)
+        yield f"{name}_error", printable(str(value))
     elif isinstance(value, bytes | str) and _utf8(value) is None:
         yield f"{name}_base64", _base64(value)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from emqctl.errors import OutputFault
 from emqctl.render.cells import Clock
 
 
@@ -25,7 +26,16 @@ class Output:
 
     def write(self, text: str) -> None:
         """Write text in the encoding of the terminal; UTF-8 where no person looks."""
-        self.stream.write(text.encode(self.encoding if self.is_terminal else "utf-8", "backslashreplace"))
+        self.write_bytes(text.encode(self.encoding if self.is_terminal else "utf-8", "backslashreplace"))
+
+    def write_bytes(self, raw: bytes) -> None:
+        """Write bytes as they are. Raises BrokenPipeError when the reader is gone, else OutputFault."""
+        try:
+            self.stream.write(raw)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFault(error) from error
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from emqctl.render.cells import printable, to_text
 from emqctl.render.detail import detail_lines
 from emqctl.render.layout import Layout, Output
 
+WIDEST = 2**31 - 1  # rich cuts what is wider than its terminal
 NARROWEST = 20  # cells the last column keeps, however narrow the terminal is
 
 
@@ -33,6 +34,7 @@ def write_table(records: Iterable[Any], out: Output, layout: Layout) -> None:
 
 def _write(rows: Sequence[Any], out: Output, layout: Layout) -> None:
     shown = [name for name in layout.fields if layout.chosen or any(_filled(getattr(row, name)) for row in rows)]
+    shown = shown or list(layout.fields[:1])
     cells = [[_cell(getattr(row, name), out, layout) for name in shown] for row in rows]
     if layout.bare:
         out.write("".join(row[0].plain + "\n" for row in cells))
@@ -86,15 +88,15 @@ def _filled(value: Any) -> bool:
 
 
 def _numeric(rows: Sequence[Any], name: str) -> bool:
-    values = [getattr(row, name) for row in rows]
-    return all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values)
+    values = [value for row in rows if not isinstance(value := getattr(row, name), EmqError) and value is not None]
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
 
 
 def _draw(table: Table, last: Sequence[Text], out: Output, layout: Layout, *, whole: bool = False) -> None:
     canvas = StringIO()
     console = Console(
         file=canvas,
-        width=1_000_000,
+        width=WIDEST,
         color_system="standard" if layout.color else None,
         force_terminal=layout.color,
         no_color=False,

@@ -61,12 +61,21 @@ def write_csv(records: Iterable[Any], out: Output, layout: Layout) -> None:
     where one of the first 1,000 records needs it, and for every field that may when there are more.
     """
     rows = (dict(_members(record, layout)) for record in records)
-    ahead = list(itertools.islice(rows, LOOK_AHEAD + 1))
+    ahead: list[dict[str, Any]] = []
+    ended: EmqError | Interrupted | None = None
+    try:
+        ahead.extend(itertools.islice(rows, LOOK_AHEAD + 1))
+    except (EmqError, Interrupted) as error:  # what was found before is written all the same
+        if not ahead:
+            raise
+        ended = error
     columns = [*layout.fields, *_companions(ahead, layout.fields)]
     out.write(",".join(columns) + "\n")
     for row in itertools.chain(ahead, rows):
         line = ",".join(_quoted(row.get(column)) for column in columns)
         out.write((printable(line, out.encoding) if out.is_terminal else line) + "\n")
+    if ended:
+        raise ended
 
 
 def _members(record: Any, layout: Layout) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
-_SHARED = ("keys", "change")
+SHARED = ("keys", "change")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,13 @@ class Program:
 @cache
 def program(name: str) -> Program:
     """Return a change: the shared pieces, then its own file."""
-    return Program(name, "".join(lua(piece) for piece in (*_SHARED, name)))
+    return Program(name, "".join(lua(piece) for piece in (*SHARED, name)))
+
+
+def names() -> list[str]:
+    """Return the names of the programs, sorted."""
+    files_of = (path.name.removesuffix(".lua") for path in files(__name__).iterdir() if path.name.endswith(".lua"))
+    return sorted(name for name in files_of if name not in SHARED)
 
 
 @cache

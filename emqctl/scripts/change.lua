@@ -14,9 +14,20 @@ local SET_TYPES = {
 
 local function type_of(key) return call('TYPE', key).ok end
 local function is_or_absent(key, kind) local found = type_of(key); return found == kind or found == 'none' end
-local function is_branded(id) return #id == 14 and id:find('^%u%u%u%w+$') ~= nil end
-local function is_count(text) return #text <= 15 and text:find('^%d+$') ~= nil end
-local function is_integer(text) return #text <= 15 and text:find('^%-?%d+$') ~= nil end
+local function is_count(text) return #text <= 15 and (text == '0' or text:find('^[1-9]%d*$') ~= nil) end
+local function is_integer(text) return is_count(text:gsub('^%-', '', 1)) and text ~= '-0' end
+
+-- Byte by byte: the server's own comparison of texts goes by its locale.
+local function is_at_most(text, most)
+  for at = 1, #most do
+    if text:byte(at) ~= most:byte(at) then return text:byte(at) < most:byte(at) end
+  end
+  return true
+end
+
+local function is_branded(id)
+  return #id == 14 and id:find('^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') ~= nil and is_at_most(id:sub(4), 'AzL8n0Y58m7')
+end
 
 -- The reply that refuses the whole call when one of the queue's own keys is of another type, or nil.
 local function wrong_type()
@@ -48,7 +59,7 @@ local function refusal() return wrong_type() or cannot_tell_permissions() end
 -- A worker shows that it holds the job: the marker string, or the row's field while it has a TTL.
 -- A field without TTL and without the string is left from a server that could not let it expire.
 local function has_live_lock(job)
-  if call('EXISTS', job.row .. ':lock') == 1 then return true end
+  if call('EXISTS', below(job.row, 'lock')) == 1 then return true end
   if not job.lock then return false end
   local ttl = redis.pcall('HPTTL', job.row, 'FIELDS', 1, 'lock')
   return ttl.err == nil and ttl[1] > 0
@@ -110,7 +121,7 @@ local function objection(job, word, seen, ...)
 end
 
 local function count_of(job)
-  local key = job.row .. ':dependencies'
+  local key = below(job.row, 'dependencies')
   return type_of(key) == 'string' and tonumber(call('GET', key)) or 0
 end
 
@@ -130,8 +141,9 @@ local function flow_objection(job)
   local parent = look(job.parent)
   if parent.type ~= 'hash' or not parent.has_payload then return 'parent-gone' end
   local waits, count = is_held(parent) or is_dead_by_children(parent), count_of(parent)
-  local failed, ignored = has_field(parent.row .. ':failed', job.id), has_field(parent.row .. ':unsuccessful', job.id)
-  local processed = has_field(parent.row .. ':processed', job.id)
+  local failed = has_field(below(parent.row, 'failed'), job.id)
+  local ignored = has_field(below(parent.row, 'unsuccessful'), job.id)
+  local processed = has_field(below(parent.row, 'processed'), job.id)
   if processed or (failed and ignored) or (waits and count < 1) then return 'flow-contradiction' end
   if failed then return is_dead_by_children(parent) and 'flow-child' or 'parent-ran' end
   if ignored then return waits and 'flow-child' or 'parent-released' end
@@ -219,6 +231,21 @@ end
 local function slot_back(group)
   if call('HINCRBY', gactive, group, -1) <= 0 then call('HDEL', gactive, group) end
   touch(group)
+end
+
+local MOST_IN_FLIGHT = 5000
+
+-- How many rows in `active` name each lane, lapsed ones included; nil where there are too many to count in one step.
+local function in_flight()
+  local size, count = call('ZCARD', active), {}
+  if size > MOST_IN_FLIGHT then return nil end
+  for at = 0, size - 1, 1000 do
+    for _, id in ipairs(call('ZRANGE', active, at, at + 999)) do
+      local group = redis.pcall('HGET', row_of(id), 'group')
+      if type(group) == 'string' then count[group] = (count[group] or 0) + 1 end
+    end
+  end
+  return count
 end
 
 -- Handle the jobs named in ARGV from `first` on, three words each, then put right the ring of every lane touched.

@@ -24,6 +24,8 @@ local JOB_SUBS = { 'lock', 'logs', 'dependencies', 'processed', 'failed', 'unsuc
 local WAKE_TOKENS = 64
 
 local function row_of(id) return KEYS[1] .. 'job:' .. id end
+local function below(row, sub) return row .. ':' .. sub end -- one of JOB_SUBS
+local function dedup_of(dedup_id) return KEYS[1] .. 'de:' .. dedup_id end
 local function lane_of(group) return KEYS[1] .. 'g:' .. group .. ':pending' end
 local function record_of(name) return KEYS[1] .. 'repeat:' .. name end
 

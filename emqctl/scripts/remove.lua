@@ -4,7 +4,7 @@
 -- KEYS[2] the set the jobs are expected in, or the prefix of their rows
 -- ARGV[1] flags, letters of: f force, d dry run, p permissions were probed
 -- ARGV[2] the place they must still be in ('pending' stands for a lane too, '' = wherever each is)
--- ARGV[3] a dedup key's suffix, deleted if it names a removed job ('' = none)
+-- ARGV[3] a dedup id, released if it belongs to a removed job ('' = none)
 -- ARGV[4...] per job: id, the `attempts` the caller saw ('' = any), the group of the lane it was met in ('' = none)
 -- Returns one answer a job, in order (see change.lua)
 -- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
@@ -51,7 +51,7 @@ end
 
 local function wipe(job)
   call('DEL', job.row)
-  for _, sub in ipairs(JOB_SUBS) do call('DEL', job.row .. ':' .. sub) end
+  for _, sub in ipairs(JOB_SUBS) do call('DEL', below(job.row, sub)) end
 end
 
 return each_job(4, function(id, seen, met_in)
@@ -67,12 +67,13 @@ return each_job(4, function(id, seen, met_in)
   local notes = {}
   if job.type == 'none' then notes[1] = 'dangling' end
   local was_active = is_at(job, 'active')
-  local points_here = dedup ~= '' and type_of(KEYS[1] .. dedup) == 'string' and call('GET', KEYS[1] .. dedup) == id
+  local owner = dedup ~= '' and type_of(dedup_of(dedup)) == 'string' and call('GET', dedup_of(dedup))
+  local points_here = owner == id
   if points_here then notes[#notes + 1] = 'dedup-released' end
   if not dry then
     for _, each in ipairs(job.places) do call('ZREM', SETS[each] or job.lane, id) end
     wipe(job)
-    if points_here then call('DEL', KEYS[1] .. dedup) end
+    if points_here then call('DEL', dedup_of(dedup)) end
     if job.group and was_active and job.type == 'hash' then slot_back(job.group) end
     touch(job.lane and job.group or nil)
   end
