@@ -131,9 +131,16 @@ def flags(**wanted: bool) -> str:
 
 
 def usual_writes(keys: QueueKeys, *sets: bytes) -> list[Command]:
-    """Return commands of the kinds a move between these sets sends."""
+    """Return commands of the kinds a move between these sets sends, those that only look first."""
     row, ring, wake, gactive = keys.row(b"JOB00000000000"), *map(keys.fixed, ("ring", "wake", "gactive"))
+    looks: list[Command] = [
+        *(("TYPE", key) for key in (row, ring, wake, gactive, *sets)),
+        *(("ZSCORE", key, "x") for key in sets),
+        *(("HMGET", row, "state"), ("HEXISTS", row, "payload"), ("EXISTS", row), ("GET", row), ("ZCARD", sets[0])),
+        *(("HGET", gactive, "x"), ("SISMEMBER", keys.fixed("paused"), "x"), ("LLEN", ring), ("LRANGE", ring, 0, 1)),
+    ]
     return [
+        *looks,
         *(("ZADD", key, 0, "x") for key in sets),
         *(("ZREM", key, "x") for key in sets),
         *(("HSET", row, "state", "x"), ("HDEL", row, "stalled"), ("HINCRBY", row, "attempts", 1)),

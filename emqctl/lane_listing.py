@@ -79,10 +79,11 @@ class LaneListing:
     def _page(self, names: Sequence[bytes]) -> Iterator[Lane]:
         for _ in range(LOOKS):
             ring, flying, readings = self._moment(names)
-            if self._learn(flying):
+            gone = self._learn(flying)
+            if not gone:
                 break
         on_ring, in_flight = Counter(ring), Counter(self._group_of[member] for member in flying)
-        return (lane(each, on_ring[each.name], in_flight[each.name]) for each in readings)
+        return (lane(each, on_ring[each.name], in_flight[each.name], gone) for each in readings)
 
     def _moment(self, names: Sequence[bytes]) -> tuple[list[bytes], list[bytes], list[Reading]]:
         """Return the ring, the jobs in flight and what is said of some lanes, all of one moment."""
@@ -100,13 +101,13 @@ class LaneListing:
         readings = zip(names, depths, fronts, *_checked(rest), strict=True)
         return list(chain(*_checked(ring))), list(chain(*_checked(flying))), [Reading(*each) for each in readings]
 
-    def _learn(self, members: Iterable[bytes]) -> bool:
-        """Read the groups of jobs not met before; tell whether each has a row, so that no count lacks one."""
-        all_have = True
+    def _learn(self, members: Iterable[bytes]) -> int:
+        """Read the groups of jobs not met before; return how many were gone before that."""
+        gone = 0
         for member, group, has_row in self._rows([each for each in members if each not in self._group_of]):
             self._group_of[member] = group
-            all_have &= has_row
-        return all_have
+            gone += not has_row
+        return gone
 
     def _rows(self, members: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | None, bool]]:
         """Yield of each job its group, and whether there is a row to tell it."""
@@ -118,9 +119,13 @@ class LaneListing:
                 yield member, group, state is not None
 
 
-def lane(reading: Reading, times_on_ring: int, active_true: int) -> Lane:
-    """Return what is said of a lane that the ring holds so often and that has so many jobs in flight."""
+def lane(reading: Reading, times_on_ring: int, found: int, gone: int = 0) -> Lane:
+    """Return what is said of a lane that the ring holds so often and of which so many jobs were found in flight.
+
+    So many more were ``gone`` before their lane could be read: no counter is called wrong for want of those.
+    """
     active = _number("the count in flight", reading.active or b"0")
+    true = active if isinstance(active, int) and found < active <= found + gone else found
     limit = None if reading.limit is None else _number("the limit", reading.limit)
     is_readable = not isinstance(reading.depth, EmqError)
     against = list(_against(reading, active, limit))
@@ -136,7 +141,7 @@ def lane(reading: Reading, times_on_ring: int, active_true: int) -> Lane:
         servable=not against if is_readable else None,
         why=_why(", ".join(against), times_on_ring) if is_readable else None,
         oldest=next((branded.minted_at(member) for member in front if branded.is_branded(member)), None),
-        active_true=active_true,
+        active_true=true,
     )
 
 

@@ -19,9 +19,12 @@ from emqctl.keyspace import VERSION_KEY, QueueKeys
 from emqctl.replies import Command
 
 LOOK = (
-    *("EXISTS", "GET", "HEXISTS", "HGET", "HMGET", "HSCAN", "HSTRLEN", "LLEN", "LRANGE", "SCAN", "SSCAN"),
+    *("EXISTS", "GET", "GETRANGE", "HEXISTS", "HGET", "HLEN", "HMGET", "HSCAN", "HSTRLEN", "LLEN", "LPOS", "LRANGE"),
+    *("PTTL", "SCAN", "SISMEMBER", "SMISMEMBER", "SSCAN"),
     *("ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZRANGE", "ZSCAN", "ZSCORE"),
 )
+
+FINDING = ("fix", "obliterate")  # changes that look for themselves what there is to change
 
 _QUEUE = QueueKeys("emqctl-ping")
 _KEY = _QUEUE.pending  # what is asked for it holds for any key of a queue: nothing is executed
@@ -32,9 +35,9 @@ _ARGUMENTS: dict[tuple[bytes | str | int, ...], str] = {
     (): "TIME",
     (0,): "SCAN",
     (_KEY,): "DEL EXISTS GET HLEN LLEN PTTL SCARD STRLEN TYPE UNLINK XLEN ZCARD",
-    (_KEY, "x"): "HDEL HEXISTS HGET HMGET HSTRLEN LPUSH RPUSH SADD SISMEMBER SREM ZREM ZSCORE",
+    (_KEY, "x"): "HDEL HEXISTS HGET HMGET HSTRLEN LPOS LPUSH RPUSH SADD SISMEMBER SMISMEMBER SREM ZREM ZSCORE",
     (_KEY, 0): "HSCAN SSCAN ZSCAN",
-    (_KEY, 0, 0): "LRANGE LTRIM ZCOUNT ZRANGE",
+    (_KEY, 0, 0): "GETRANGE LRANGE LTRIM ZCOUNT ZRANGE",
     (_KEY, 0, "x"): "LREM ZADD",
     (_KEY, "x", 1): "HINCRBY HSET HSETNX",
     (_KEY, "-", "+"): "XRANGE ZLEXCOUNT",
@@ -55,7 +58,7 @@ class Permissions:
 
 def permissions(server: Server) -> Permissions:
     """Ask what this user may do here. Raises Denied where that cannot be told: where MULTI is denied."""
-    needs = {"look": [_WELL_FORMED[name] for name in LOOK]} | {name: list(_change(name)) for name in changes()}
+    needs = {"look": _looking()} | {kind: list(_change(kind)) for kind in changes()}
     asked = list({command: None for commands in needs.values() for command in commands})
     refusals = dict(zip(asked, server.refusals(asked), strict=True))
     obstacles = {
@@ -111,6 +114,10 @@ def _apart(text: str, functions: dict[str, str]) -> str:
     return "\n".join(outside)
 
 
+def _looking() -> list[Command]:
+    return [_WELL_FORMED[name] for name in LOOK]
+
+
 def _change(kind: str) -> Iterator[Command]:
     yield ("GET", VERSION_KEY)
     yield _WELL_FORMED["EXISTS"]
@@ -118,6 +125,8 @@ def _change(kind: str) -> Iterator[Command]:
     yield ("EVALSHA", "0" * 40, 2, _QUEUE.prefix, _KEY)
     for name in sorted(set().union(*map(commands_of, changes()[kind]))):
         yield _WELL_FORMED[name]
+    if kind in FINDING:
+        yield from _looking()
 
 
 def _obstacle(server: Server, command: Command, refusal: EmqError | None) -> str | None:

@@ -90,6 +90,11 @@ def repair_of(finding: Finding) -> Repair | None:
     return _BY_RULE.get(finding.rule)
 
 
+def is_settled(finding: Finding) -> bool:
+    """Tell whether a finding that was to be repaired is one no more."""
+    return finding.is_fixed or finding.reason in NO_MORE
+
+
 def repair(server: Server, findings: Sequence[Finding], begin: Begin, *, dry_run: bool) -> Iterator[Repaired]:
     """Repair findings, repair by repair and queue by queue; yield each batch when it is answered.
 
@@ -101,7 +106,7 @@ def repair(server: Server, findings: Sequence[Finding], begin: Begin, *, dry_run
         for name in sorted({str(finding.queue) for finding in ours}):
             of_queue = [finding for finding in ours if finding.queue == name]
             yield from _repair(Queue(server, name), each, of_queue, begin, dry_run=dry_run)
-    others = [_left(finding) for finding in findings if repair_of(finding) is None]
+    others = [_left(finding, dry_run=dry_run) for finding in findings if repair_of(finding) is None]
     if others:
         yield Repaired("", (), others)
 
@@ -117,7 +122,8 @@ def _repair(
             told = [_told(next(rest), outcome, dry_run=dry_run) for outcome in outcomes]
             yield Repaired(queue.name, outcomes, told)
     except WrongType:  # of a key that every program needs: a finding of its own
-        skipped = [replace(finding, result="skipped", reason="wrong-type") for finding in rest]
+        result = "would-skip" if dry_run else "skipped"
+        skipped = [replace(finding, result=result, reason="wrong-type") for finding in rest]
         yield Repaired(queue.name, (), skipped)
 
 
@@ -126,9 +132,10 @@ def _told(finding: Finding, outcome: Outcome, *, dry_run: bool) -> Finding:
     return replace(finding, result=result, reason=outcome.reason)
 
 
-def _left(finding: Finding) -> Finding:
+def _left(finding: Finding, *, dry_run: bool) -> Finding:
     """Return a finding that nothing repairs; one that is only worth knowing wants nothing."""
-    return finding if finding.level == "note" else replace(finding, result="skipped", reason=FOR_A_PERSON)
+    result = "would-skip" if dry_run else "skipped"
+    return finding if finding.level == "note" else replace(finding, result=result, reason=FOR_A_PERSON)
 
 
 def _writes(keys: QueueKeys) -> list[Command]:

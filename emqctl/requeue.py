@@ -31,13 +31,13 @@ def requeue(
     """
     change = _change(queue, options)
     for outcomes in apply(queue, change, pages, pace):
-        abroad = [
-            Target(each.id, b"" if each.attempts is None else str(each.attempts).encode())
-            for each in outcomes
-            if each.id is not None and each.reason == "cross-queue" and is_waited_for(queue, each.id)
-        ]
+        try:
+            abroad = _waited_for(queue, outcomes)
+        except EmqError:
+            yield outcomes
+            raise
         if abroad:
-            yield from _again(queue, change, outcomes, abroad)
+            yield from _again(queue, change, outcomes, abroad, walked=pace.walked)
         else:
             yield outcomes
 
@@ -55,15 +55,24 @@ def _change(queue: Queue, options: Options) -> Change:
     )
 
 
+def _waited_for(queue: Queue, outcomes: Sequence[Outcome]) -> list[Target]:
+    """Return the children whose parents in other queues are known to count on them."""
+    return [
+        Target(each.id, b"" if each.attempts is None else str(each.attempts).encode())
+        for each in outcomes
+        if each.id is not None and each.reason == "cross-queue" and is_waited_for(queue, each.id)
+    ]
+
+
 def _again(
-    queue: Queue, change: Change, outcomes: Sequence[Outcome], abroad: Sequence[Target]
+    queue: Queue, change: Change, outcomes: Sequence[Outcome], abroad: Sequence[Target], *, walked: bool
 ) -> Iterator[list[Outcome]]:
     """Ask once more for children whose parents in other queues are known to wait; yield the batch as it ends."""
     told = replace(change, arguments=lambda target: (target.id, target.seen, "1"))
     made: dict[bytes | None, Outcome] = {}
     lost: EmqError | None = None
     try:
-        for batch in apply(queue, told, [abroad], Pace()):
+        for batch in apply(queue, told, [abroad], Pace(walked=walked)):
             made.update((each.id, each) for each in batch)
     except EmqError as error:
         lost = error

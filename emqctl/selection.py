@@ -183,5 +183,10 @@ def _choose(queue: Queue, page: list[bytes], source: Source, filters: Filters) -
     rows = read_rows(queue.server, queue.keys, page, **filters.texts)
     for member, row in zip(page, rows, strict=True):
         if filters.match(row):
-            seen = str(row.attempts).encode() if filters.wants_content and isinstance(row.attempts, int) else b""
+            seen = _seen(row) if filters.wants_content else b""
             yield Target(member, seen, source.lane)
+
+
+def _seen(row: Row) -> bytes:
+    """Return the ``attempts`` a choice was made by; a row without any counts from 0."""
+    return str(row.attempts or 0).encode() if row.attempts is None or isinstance(row.attempts, int) else b""

@@ -11,6 +11,7 @@ import pytest
 import redis
 import wire
 import worlds
+from leftout import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 # pytest looks for them here
 from servers import KEEPER, connect, restore
 
 from emqctl.demo.server import PrivateServer, find_binary

@@ -27,7 +27,7 @@ H16   lane_starved
 H17   lane_on_ring_not_serviceable lane_on_ring_twice
 H18   not shown: a claim that lands just after a pause leaves a job in flight as any other
 H19   not shown: counters count events, and no row tells how often its job died or was brought back
-H20   repeat_record_without_member orphan_subkeys dedup_dangling row_in_no_set held_parent_ready
+H20   repeat_record_without_member orphan_subkeys dedup_dangling row_in_no_set
 H21   not shown: the script that takes too much fails before it deletes anything
 H22   lock_field_without_ttl ghost_row lock_fields_never_expire
 H23   repeat_fired_twice two_pumps

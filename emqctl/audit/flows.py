@@ -34,7 +34,7 @@ def told_child_runs_again(job: Job) -> Found:
 
 
 @FAMILY.rule(
-    STUCK, "H5", "it waits for its children, and by its own count for none: it was never released", DETACH + " --force"
+    STUCK, None, "it waits for its children, and by its own count for none: it was never released", DETACH + " --force"
 )
 def held_parent_ready(job: Job) -> Found:
     """A held parent whose count is missing or at most 0."""

@@ -92,6 +92,7 @@ def change_jobs(session: Session, queue: str, choice: Choice, manner: Manner, ve
         if not manner.dry_run:
             server.check_writes(manner.accept_version)
         if asks and not _confirm(session, target, choice, verb):
+            session.emit([], Outcome, columns=COLUMNS)
             return
         pen = None if manner.dry_run else session.open_journal(queue, note=manner.note)
         began, begun = time.monotonic(), 0

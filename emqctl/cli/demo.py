@@ -9,6 +9,7 @@ from itertools import islice
 import click
 
 from emqctl.cli import complete
+from emqctl.cli.depth import STATES
 from emqctl.cli.options import Command, pass_session
 from emqctl.cli.root import run
 from emqctl.cli.session import Session
@@ -18,6 +19,8 @@ from emqctl.demo.life import live
 from emqctl.demo.server import PrivateServer, find_binary
 from emqctl.demo.world import commands
 from emqctl.errors import BadUsage, LocalFault
+from emqctl.queues import open_queues
+from emqctl.records import QueueState
 
 CHUNK = 500  # commands in one round trip
 
@@ -37,9 +40,9 @@ CHUNK = 500  # commands in one round trip
 def command(session: Session, /, words: tuple[str, ...], *, quiet_world: bool) -> None:
     """Run COMMAND on a throw-away server of this machine's own, filled with a sample world.
 
-    No EMQCTL_ variable is read for it, and nothing is left behind. Without COMMAND: show the world,
-    print the server's URL and stay up until Ctrl-C, while simulated producers and workers let jobs
-    come, run, fail and die.
+    No variable is read for it but EMQCTL_SERVER_BINARY, which names the server program, and nothing is
+    left behind. Without COMMAND: show the world, print the server's URL and stay up until Ctrl-C, while
+    simulated producers and workers let jobs come, run, fail and die.
     """
     if session.choices != Choices():
         raise BadUsage("demo has a server of its own", hint="leave out --url and the other connection options")
@@ -69,7 +72,9 @@ def _fill(server: Server) -> None:
 
 
 def _show(session: Session, url: str) -> None:
-    run(("depth", "--states"), session)
+    session.command = "depth"  # what it prints is that of depth --states
+    with session.server() as server:
+        session.emit([queue.depths() for queue in open_queues(server, ())], QueueState, columns=STATES)
     session.say(f"the sample world is up until Ctrl-C; in another terminal: export EMQCTL_URL={url}")
 
 

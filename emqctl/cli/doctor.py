@@ -105,7 +105,8 @@ def command(session: Session, /, queues: tuple[str, ...], level: str, fixing: Fi
         try:
             _print(session, _repaired(session, server, chunks, fixing) if fixing.fix else chunks, account, fixing)
         finally:
-            session.note(f"{len(audit.queues):,} queues, {audit.looked_at:,} keys looked at: {account.summary(fixing)}")
+            where = f"{_count(len(audit.queues), 'queue')}, {_count(audit.looked_at, 'key')} looked at"
+            session.note(f"{where}: {account.summary(fixing)}")
     session.exit_code = account.exit_code
 
 
@@ -138,7 +139,7 @@ def _confirm(session: Session, server: Server, chunks: Iterable[Sequence[Finding
     more = ", …" if len(queues) > NAMED else ""
     where = f"{server.shown}, {', '.join(sorted(queues)[:NAMED])}{more}"
     what = ", ".join(f"{count:,} {rule}" for rule, count in sorted(rules.items()))
-    count = f"{rules.total():,} repair{'' if rules.total() == 1 else 's'}"
+    count = _count(rules.total(), "repair")
     confirm(session, f"{where}\n{count}: {what}; no job is deleted, and each is looked at again before it is changed.")
 
 
@@ -165,6 +166,8 @@ def _repaired(
 
 def _print(session: Session, chunks: Iterable[Sequence[Finding]], account: Account, fixing: Fixing) -> None:
     """Print findings; of repairs those that were not made, all with -o or -v and in a dry run; ids alone once each."""
+    from emqctl.repairs import is_settled
+
     shows_all = not fixing.fix or fixing.dry_run or session.chose_output or session.is_verbose
     ids_only = session.output_format == "ids"
     columns: tuple[str, ...] = ("id",) if ids_only else (*COLUMNS, *FIXED) if fixing.fix else COLUMNS
@@ -178,7 +181,7 @@ def _print(session: Session, chunks: Iterable[Sequence[Finding]], account: Accou
                 ours = (each for each in chunk if each.id is not None and (each.is_fixed or not fixing.fix))
                 yield from {finding.id: finding for finding in ours}.values()
             else:
-                yield from (finding for finding in chunk if shows_all or not finding.is_fixed)
+                yield from (each for each in chunk if shows_all or (each.result and not is_settled(each)))
 
     session.emit(records(), Finding, columns=columns, shown=shown)
 
@@ -195,13 +198,13 @@ class Account:
 
     def add(self, finding: Finding) -> None:
         """Count a finding."""
-        from emqctl.repairs import FOR_A_PERSON, NO_MORE, repair_of
+        from emqctl.repairs import FOR_A_PERSON, is_settled, repair_of
 
         self.levels[finding.level] += 1
         self.for_fix += repair_of(finding) is not None
         if finding.is_fixed:
             self.fixed[finding.rule] += 1
-        elif finding.reason not in NO_MORE:
+        elif not is_settled(finding):
             self.left += finding.level != "note"
             if finding.result and finding.reason != FOR_A_PERSON:
                 self.undone[str(finding.reason)] += 1
@@ -223,8 +226,8 @@ class Account:
 
     def summary(self, fixing: Fixing) -> str:
         """Say it in a sentence."""
-        found = [f"{self.levels[level]:,} {level}{'s' * (level == 'note')}" for level in reversed(LEVELS)]
-        parts = [", ".join(found)]
+        broken, stuck, notes = (self.levels[level] for level in reversed(LEVELS))
+        parts = [f"{broken:,} broken, {stuck:,} stuck, {_count(notes, 'note')}"]
         if fixing.fix:
             fixed = ", ".join(f"{count:,} {rule}" for rule, count in sorted(self.fixed.items())) or "none"
             parts.append(f"{'would be ' if fixing.dry_run else ''}repaired: {fixed}")
@@ -234,3 +237,7 @@ class Account:
         elif self.for_fix:
             parts.append(f"--fix repairs {self.for_fix:,} of them")
         return "; ".join(parts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

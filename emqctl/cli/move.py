@@ -19,7 +19,10 @@ from emqctl.moves import How, move
     record=Outcome,
     columns=COLUMNS,
     short_help="Give jobs to another lane.",
-    examples=("emqctl move emails JOB0Nb1VTbfnu4 --to TEN0IlTd9mDCbY",),
+    examples=(
+        "emqctl move emails JOB0Nb1VTbfnu4 --to TEN0IlTd9mDCbY",
+        "emqctl move emails JOB0Nb1VTbfnu4 --to TEN0IlTd9mDCbY --dry-run",
+    ),
 )
 @queue_argument()
 @named_jobs(required=True)

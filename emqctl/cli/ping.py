@@ -21,9 +21,9 @@ from emqctl.records import Answer
 def command(session: Session, /) -> None:
     """Show which server answers and how fast, its role and wire version, and what emqctl may do there as this user.
 
-    MAY lists what this user may do on every queue: look, and each kind of change, of jobs that are named
-    (control is pause, resume and tune). MAY_NOT gives for the others the ACL rule that is missing first.
-    It is asked for inside MULTI … DISCARD: nothing is executed, but a refusal is a line in the ACL LOG.
+    MAY lists what this user may do on every queue: look, and each kind of change of what is named (control is
+    pause, resume and tune, fix is doctor --fix). MAY_NOT gives for the others the ACL rule that is missing first.
+    It is asked for inside MULTI … DISCARD: nothing is executed, but each refusal is a line in the ACL LOG.
     """
     with session.server() as server:
         session.emit([ping(server)], Answer, single=True)

@@ -44,8 +44,9 @@ def command(session: Session, /) -> None:
 def _explain(session: Session, met: Census) -> None:
     if met.strangers:
         names = ", ".join(map(decode, met.strange)) + (", …" if met.strangers > len(met.strange) else "")
-        keys = "1 key begins" if met.strangers == 1 else f"{met.strangers:,} keys begin"
-        session.note(f"{keys} like those of a queue and belong to none: {names}")
+        one = met.strangers == 1
+        keys = "1 key begins" if one else f"{met.strangers:,} keys begin"
+        session.note(f"{keys} like those of a queue and belong{'s' if one else ''} to none: {names}")
     if met.lanes_beyond:
         session.note(
             f"{met.lanes_beyond:,} lanes too many to remember: of these, only those that a key names are counted"

@@ -25,30 +25,26 @@ GROUPS = {
 }
 COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
-TOUR = """\
-emqctl: look at EchoMQ job queues, bring jobs back, control what runs.
-
-Look
-  emqctl depth                     how many jobs wait in each queue
-  emqctl browse orders -n 20       the twenty newest waiting jobs
-  emqctl browse orders --state dead --since 2h
-  emqctl inspect orders ID         everything about one job
-  emqctl lanes emails              what waits and runs in each lane, and why one is not served
-Change
-  emqctl requeue orders --all      bring dead jobs back (asks first; --dry-run only shows)
-  emqctl bury | reap | promote | move | remove | edit
-Control
-  emqctl pause orders              and resume, tune
-  emqctl obliterate orders         delete a queue and everything in it
-Keys and ids, without a server
-  emqctl key orders pending        also slot, id
-Set-up
-  emqctl demo                      a throw-away server with a sample world
-  emqctl journal                   what was changed from here
-
-Name the server with --url redis://HOST:PORT/DB or EMQCTL_URL.
-One command: emqctl COMMAND --help. All commands and options: emqctl --help.
-"""
+#: Of each group, what to try first; the tour names the other commands after these.
+TOUR = {
+    "Look": (
+        ("depth", "how many jobs wait in each queue"),
+        ("browse orders -n 20", "the twenty newest waiting jobs"),
+        ("errors orders", "what the dead ones died of"),
+        ("browse orders --state dead", "the newest of them"),
+        ("inspect orders ID", "everything about one job"),
+    ),
+    "Change": (
+        ("requeue orders --all --dry-run", "which dead jobs would come back"),
+        ("requeue orders --all", "bring them back; asks first"),
+    ),
+    "Control": (("pause orders", "start no more jobs"), ("resume orders", "go on")),
+    "Keys and ids, without a server": (("key orders pending", "the Redis key of a part of a queue"),),
+    "Set-up": (
+        ("demo", "a throw-away server with a sample world"),
+        ("journal", "what was changed from here"),
+    ),
+}
 
 
 #: What people type by habit of other tools, and what to type instead.
@@ -134,7 +130,22 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 def _tour(context: click.Context) -> None:
     """Operate EchoMQ job queues on Redis and Valkey."""
     if context.invoked_subcommand is None:
-        click.echo(TOUR, nl=False)
+        click.echo(tour(), nl=False)
+
+
+def tour() -> str:
+    """Return what a newcomer is shown: of each group a few lines to try, and the names of the other commands."""
+    lines = ["emqctl: look at EchoMQ job queues, bring jobs back, control what runs.", ""]
+    for title, names in GROUPS.items():
+        lines += [title, *(f"  emqctl {line:<32}{what}" for line, what in TOUR[title])]
+        others = set(names) - {line.split()[0] for line, _ in TOUR[title]}
+        lines += [f"  also: {' '.join(name for name in names if name in others)}"] if others else []
+    lines += [
+        "",
+        "Name the server with --url redis://HOST:PORT/DB or EMQCTL_URL.",
+        "One command: emqctl COMMAND --help. All commands and options: emqctl --help.",
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 class Root(click.Group):

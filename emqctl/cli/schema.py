@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import click
@@ -35,6 +36,6 @@ def command(session: Session, /, name: str | None) -> None:
     are. Within the number at the end of a schema's name, fields are only ever added.
     """
     if name is None:
-        session.emit([SchemaRow(each, f"emqctl/{each}/1") for each in schemas.names()], SchemaRow)
+        session.emit([SchemaRow(each, json.loads(schemas.text(each))["title"]) for each in schemas.names()], SchemaRow)
     else:
         session.environment.output().write(schemas.text(name))

@@ -46,7 +46,8 @@ def _write(rows: Sequence[Any], out: Output, layout: Layout) -> None:
             ]
             _draw(_lines(details), [text for _, text in details], out, layout, whole=True)
     elif cells:
-        _draw(_grid(shown, rows, cells, out), [row[-1] for row in cells], out, layout)
+        last = [Text(shown[-1]), *(row[-1] for row in cells)]
+        _draw(_grid(shown, rows, cells, out), last, out, layout)
 
 
 def _grid(shown: Sequence[str], rows: Sequence[Any], cells: Sequence[Sequence[Text]], out: Output) -> Table:

@@ -53,8 +53,28 @@ local function cannot_tell_permissions()
   return redis.error_reply('EMQPROBE this server cannot say what this user may do')
 end
 
--- The reply that refuses the whole call, with nothing written, or nil.
-local function refusal() return wrong_type() or cannot_tell_permissions() end
+-- What a change looks at. A field that may expire is looked at only by servers that know of such.
+local ANY_ROW = row_of('JOB00000000000')
+local READS = {
+  { 'TYPE', pending }, { 'TYPE', active }, { 'TYPE', schedule }, { 'TYPE', dead }, { 'TYPE', ring }, { 'TYPE', wake },
+  { 'TYPE', paused }, { 'TYPE', gactive }, { 'TYPE', glimit }, { 'TYPE', gweight }, { 'TYPE', meta },
+  { 'TYPE', ANY_ROW }, { 'HMGET', ANY_ROW, 'state' }, { 'HEXISTS', ANY_ROW, 'payload' },
+  { 'EXISTS', below(ANY_ROW, 'lock') }, { 'GET', below(ANY_ROW, 'dependencies') },
+  { 'ZSCORE', pending, '' }, { 'ZSCORE', active, '' }, { 'ZSCORE', schedule, '' }, { 'ZSCORE', dead, '' },
+  { 'ZCARD', lane_of('TEN00000000000') }, { 'HGET', gactive, '' }, { 'HGET', glimit, '' },
+  { 'SISMEMBER', paused, '' }, { 'LLEN', ring }, { 'LRANGE', ring, '0', '1' },
+}
+
+local function denied_read()
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = pcall(redis.acl_check_cmd, 'HPTTL', ANY_ROW, 'FIELDS', '1', 'lock')
+  local command = denied(READS) or (is_known and not may and 'HPTTL ' .. ANY_ROW)
+  return command and redis.error_reply('EMQDENIED ' .. command) or nil
+end
+
+-- The reply that refuses the whole call, with nothing written, or nil. Permissions first: a command that this user
+-- may not run, met half way, would leave the change half done.
+local function refusal() return denied_read() or wrong_type() or cannot_tell_permissions() end
 
 -- A worker shows that it holds the job: the marker string, or the row's field while it has a TTL.
 -- A field without TTL and without the string is left from a server that could not let it expire.
@@ -97,14 +117,19 @@ local function is_at(job, ...)
   return false
 end
 
+local function has_sound_counters(group)
+  local limit, flying = call('HGET', glimit, group), call('HGET', gactive, group)
+  return not (limit and not is_integer(limit)) and not (flying and not is_integer(flying))
+end
+
 -- Why a row would break the worker that claims it, or the step that settles it.
 local function is_bad_row(job)
+  if not is_branded(job.id) then return true end
   if job.attempts and not is_count(job.attempts) then return true end
   if job.parent and not is_branded(job.parent) then return true end
   if not job.group then return false end
   if not is_branded(job.group) then return true end
-  local limit, flying = call('HGET', glimit, job.group), call('HGET', gactive, job.group)
-  return (limit and not is_integer(limit)) or (flying and not is_integer(flying)) or false
+  return not has_sound_counters(job.group)
 end
 
 -- The first reason against moving a job out of a place, or nil. `word` says which places are meant, `seen` is the
@@ -144,6 +169,9 @@ local function flow_objection(job)
   local failed = has_field(below(parent.row, 'failed'), job.id)
   local ignored = has_field(below(parent.row, 'unsuccessful'), job.id)
   local processed = has_field(below(parent.row, 'processed'), job.id)
+  for _, told in ipairs({ 'failed', 'unsuccessful', 'processed' }) do
+    if not is_or_absent(below(parent.row, told), 'hash') then return 'flow-contradiction' end
+  end
   if processed or (failed and ignored) or (waits and count < 1) then return 'flow-contradiction' end
   if failed then return is_dead_by_children(parent) and 'flow-child' or 'parent-ran' end
   if ignored then return waits and 'flow-child' or 'parent-released' end

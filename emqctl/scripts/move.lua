@@ -15,17 +15,12 @@ local refused = refusal()
 if refused then return refused end
 if not is_or_absent(lane, 'zset') then return redis.error_reply('EMQTYPE ' .. lane .. ' ' .. type_of(lane) .. ' zset') end
 
-local function target_is_sound()
-  local limit, flying = call('HGET', glimit, group), call('HGET', gactive, group)
-  return (not limit or is_integer(limit)) and (not flying or is_integer(flying))
-end
-
 local function objection_to(job, seen)
   if job.type == 'hash' and is_held(job) then return 'held' end
   if job.type ~= 'none' and #job.places == 1 and job.place == 'active' then return 'active' end
   local reason = objection(job, 'movable', seen, 'pending', 'lane', 'schedule', 'dead')
   if reason then return reason end
-  if not target_is_sound() then return 'bad-lane' end
+  if not has_sound_counters(group) then return 'bad-lane' end
   if job.place == 'dead' and count_of(job) > 0 then return 'flow-parent' end
   if not job.group then return not force and 'flat' or nil end
   return job.group == group and job.place ~= 'pending' and 'same-lane' or nil
