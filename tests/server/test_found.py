@@ -1,0 +1,47 @@
+"""What the state machine has found, each as a plain test of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import invariants
+import pytest
+import redis
+
+from emqctl import connection, moves
+from emqctl.changes import Pace, named
+from emqctl.config import Settings
+from emqctl.demo.server import PrivateServer
+from emqctl.demo.worker import Transitions
+from emqctl.endpoint import Endpoint
+from emqctl.queues import Queue
+
+JOB, LANE = b"JOB00000000001", b"TEN00000000001"
+
+
+@pytest.fixture
+def jobs(redis_client: redis.Redis) -> Transitions:
+    """Transitions of the queue `jobs` on an empty server."""
+    return Transitions(redis_client, "jobs")
+
+
+@pytest.fixture
+def queue(server: PrivateServer, redis_client: redis.Redis) -> Iterator[Queue]:
+    """The queue as emqctl sees it."""
+    settings = Settings(Endpoint("unix", path=str(server.socket)), 30, read_only=False)
+    with connection.connect(settings, [].append) as emqctl:
+        yield Queue(emqctl, "jobs")
+
+
+@pytest.mark.parametrize("force", [False, True], ids=["gently", "by force"])
+def test_a_job_in_flight_is_not_removed_where_its_slot_cannot_be_given_back(
+    redis_client: redis.Redis, jobs: Transitions, queue: Queue, *, force: bool
+) -> None:
+    """The row went, then the counter that is no number stopped the program: the lane's ring was never put right."""
+    jobs.lane_enqueue(LANE, JOB, "{}")
+    jobs.lane_claim(0)
+    redis_client.hset(jobs.keys.fixed("gactive"), LANE, "many")
+    before = invariants.look(redis_client)
+    [[outcome]] = moves.remove(queue, named([JOB]), moves.How(force=force), Pace())
+    assert (outcome.result, outcome.reason) == ("skipped", "bad-row")
+    assert invariants.look(redis_client).keys == before.keys
