@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from invariants import Look, QueueView, is_id, number, parent_of
+from invariants import Look, QueueView, is_id, parent_of
 from worlds import Snapshot, Value
 
 _SETS = ("pending", "active", "schedule", "dead")
@@ -65,19 +65,23 @@ class Draft:
     """A database to write on."""
 
     def __init__(self, look: Look) -> None:
-        self.now_ms, self.lock_ttls = look.now_ms, dict(look.lock_ttls)
+        self._now_ms, self._lock_ttls = look.now_ms, dict(look.lock_ttls)
         self.keys: Snapshot = {key: Value(it.type, copy(it.content), it.ttl_ms) for key, it in look.keys.items()}
+        self._look: Look | None = None  # as it is, until something is written
 
     def look(self) -> Look:
         """Return it as the checker sees it."""
-        return Look(self.now_ms, dict(sorted(self.keys.items())), self.lock_ttls)
+        self._look = self._look or Look(self._now_ms, dict(sorted(self.keys.items())), self._lock_ttls)
+        return self._look
 
     def put(self, key: bytes, kind: str, pairs: dict[bytes, Any]) -> None:
         """Write fields of a hash or members of a sorted set."""
+        self._look = None
         self.keys.setdefault(key, Value(kind, {})).content.update(pairs)
 
     def drop(self, key: bytes, *names: bytes) -> None:
         """Take fields or members out; an empty key goes."""
+        self._look = None
         if key in self.keys:
             content = self.keys[key].content
             for name in names:
@@ -87,13 +91,15 @@ class Draft:
 
     def push(self, key: bytes, text: bytes, *, left: bool = False) -> None:
         """Add to a list."""
+        self._look = None
         self.keys.setdefault(key, Value("list", [])).content.insert(0 if left else 1_000_000, text)
 
-    def cut(self, key: bytes, kept: list[bytes]) -> None:
-        """Leave of a list only what is given."""
+    def set(self, key: bytes, kind: str, content: Any) -> None:
+        """Write a whole key; an empty one goes."""
+        self._look = None
         self.keys.pop(key, None)
-        if kept:
-            self.keys[key] = Value("list", kept)
+        if content:
+            self.keys[key] = Value(kind, content)
 
 
 @dataclass
@@ -133,9 +139,9 @@ class Oracle:
             if servable and group not in rota:
                 self.draft.push(ring, group)
                 self.draft.push(self._key("wake"), b"1", left=True)
-                self.draft.cut(self._key("wake"), self.draft.keys[self._key("wake")].content[:_TOKENS])
+                self.draft.set(self._key("wake"), "list", self.draft.keys[self._key("wake")].content[:_TOKENS])
             elif not servable and group in rota:
-                self.draft.cut(ring, [each for each in rota if each != group])
+                self.draft.set(ring, "list", [each for each in rota if each != group])
         self._touched.clear()
 
     def requeue(self, job_id: bytes, seen: bytes = b"", *, reset: bool = False, untold: bool = False) -> Answer:
@@ -242,9 +248,9 @@ class Oracle:
             for place in job.places:
                 self.draft.drop(self._lane(job.group) if place == "lane" else self._key(place), job.id)
             for sub in ("", *(f":{sub}" for sub in _SUBS)):
-                self.draft.keys.pop(self._row(job.id) + sub.encode(), None)
+                self.draft.set(self._row(job.id) + sub.encode(), "none", None)
             if releases:
-                del self.draft.keys[key]
+                self.draft.set(key, "none", None)
             if "active" in job.places and job.kind == "hash":
                 self._slot_back(job.group)
             self._touched += [job.group] if job.group else []
@@ -286,9 +292,7 @@ class Oracle:
             wanted = members | {group} if what == "pause-lane" else members - {group}
             changed = wanted != members
             if changed and not self.dry:
-                self.draft.keys.pop(paused, None)
-                if wanted:
-                    self.draft.keys[paused] = Value("set", wanted)
+                self.draft.set(paused, "set", wanted)
         else:
             name, name_of_field = {"limit": ("glimit", group), "weight": ("gweight", group)}.get(
                 what, ("meta", b"paused")

@@ -6,14 +6,18 @@ import re
 import shlex
 
 import click
+import generate
+import manpages
 import pytest
 import worlds
 from cli.commands import CHANGES, OF_ITS_OWN
 from cli.running import Emqctl
 
+from emqctl.cli import exit_codes
 from emqctl.cli.options import CommonOption
-from emqctl.cli.root import COMMANDS, group
+from emqctl.cli.root import COMMANDS, GROUPS, group
 
+README = (generate.ROOT / "README.md").read_text("utf-8")
 LINE = "Connection and output options: emqctl --help"
 
 
@@ -72,20 +76,6 @@ def test_every_command_has_a_short_help_a_docstring_and_examples(name: str) -> N
         assert not isinstance(option, click.Option) or option.help, option.name
 
 
-@pytest.mark.parametrize(
-    "example",
-    [example for name in ("browse", "depth", "key", "slot", "id") for example in command(name).examples],  # type: ignore[attr-defined]
-)
-def test_every_example_of_looking_works_on_the_recorded_world(
-    emqctl: Emqctl, world: worlds.World, example: str
-) -> None:
-    program, *words = shlex.split(example)
-    assert program == "emqctl"
-    result = emqctl(*words)
-    assert result.code in ({0, 3} if words[0] == "depth" else {0})
-    assert result.out
-
-
 def test_every_line_of_the_tour_that_only_looks_works(emqctl: Emqctl, world: worlds.World) -> None:
     lines = [line.split("   ")[0] for line in emqctl(url=None).out.splitlines() if line.startswith("  emqctl ")]
     assert len(lines) >= 8
@@ -110,3 +100,86 @@ def test_a_group_of_commands_stays_an_ordinary_group() -> None:
     assert {each.name for each in group.commands.values()} == set(COMMANDS)
     with pytest.raises(KeyError):
         group.commands["nope"]
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("columns", [80, 200])
+def test_help_fits_80_columns(emqctl: Emqctl, name: str, columns: int) -> None:
+    result = emqctl(*name.split(), "--help", url=None, columns=columns)
+    assert [line for line in result.out.splitlines() if len(line) > 80] == []
+
+
+def test_the_tour_fits_80_columns_and_names_every_command(emqctl: Emqctl) -> None:
+    tour = emqctl(url=None).out
+    assert [line for line in tour.splitlines() if len(line) > 80] == []
+    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", tour)] == []
+    assert len(re.findall(r"^[A-Z][a-z -]+.*$", tour, re.MULTILINE)) >= len(GROUPS)
+
+
+def test_the_root_help_lists_commands_by_what_they_are_for(emqctl: Emqctl) -> None:
+    text = emqctl("--help", url=None).out
+    for title, names in GROUPS.items():
+        section = text.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert tuple(line.split()[0] for line in section.splitlines()) == names
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_a_command_does_then_shows_examples(emqctl: Emqctl, name: str) -> None:
+    text = emqctl(name, "--help", url=None).out
+    assert text.index("Usage: ") < text.index("Options:") < text.index(LINE) < text.index("Examples:")
+    assert "e.g." not in text
+    for example in command(name).examples:  # type: ignore[attr-defined]
+        assert f"  {example}\n" in text
+
+
+def helps(emqctl: Emqctl) -> str:
+    return "\n".join(emqctl(*name.split(), "--help", url=None).out for name in ("", *COMMANDS))
+
+
+def test_help_and_readme_know_every_variable_and_no_other(emqctl: Emqctl) -> None:
+    for text in (helps(emqctl), README):
+        assert set(re.findall(r"\bEMQCTL_[A-Z_]+\b", text)) - {"EMQCTL_TEST_DEPTH"} == set(manpages.variables())
+
+
+def test_help_and_readme_know_every_exit_code_and_no_other(emqctl: Emqctl) -> None:
+    section = emqctl("--help", url=None).out.partition("Exit codes:\n")[2]
+    assert re.findall(r"^  (\S+)", section, re.MULTILINE) == list(exit_codes.MEANINGS)
+    assert re.findall(r"^\| ([\dn+]+) \| (.+) \|$", README, re.MULTILINE) == list(exit_codes.MEANINGS.items())
+
+
+def test_readme_knows_every_command_and_option_and_no_other() -> None:
+    known = {"--help"}
+    for name in COMMANDS:
+        assert f"emqctl {name}" in README, name
+        known |= {each for option in command(name).params for each in option.opts if each.startswith("--")}
+    known |= {each for option in group.params for each in option.opts if each.startswith("--")}
+    told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
+    assert known - told - {"--help"} == set(), "README does not speak of them"
+    foreign = {"--check", "--update-golden"}  # of other programs
+    assert told - known - foreign == set(), "README speaks of them, emqctl has none"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("brwose orders", "browse"),
+        ("dept", "depth"),
+        ("requeu orders", "requeue"),
+        ("browse orders --revers", "--reverse"),
+        ("browse orders --lmit 3", "--limit"),
+        ("requeue orders --dryrun", "--dry-run"),
+        ("depth -o jsn", "json"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_answered_with_what_is_meant(emqctl: Emqctl, typed: str, meant: str) -> None:
+    result = emqctl(*typed.split(), url=None)
+    assert (result.code, result.out) == (2, "")
+    assert meant in result.err
+
+
+@pytest.mark.parametrize("line", ["browse ordrs", "inspect ordrs JOB0Nb1VTbfnu4", "depth ordrs"])
+def test_a_queue_that_is_nearly_right_is_answered_with_what_is_meant(
+    emqctl: Emqctl, world: worlds.World, line: str
+) -> None:
+    result = emqctl(*line.split())
+    assert "did you mean orders" in result.err

@@ -998,6 +998,32 @@ def is_held(keeper: redis.Redis) -> bool:
     return any(each["cmd"] == "evalsha" and "b" in each["flags"] for each in keeper.client_list())
 
 
+@SIGNALS
+def test_a_signal_ends_a_run_whose_reader_does_not_read(
+    client: redis.Redis,
+    start: Callable[..., subprocess.Popen[bytes]],
+    number: int,
+    code: int,
+) -> None:
+    """At the latest when it comes again: a full pipe must not make a process that only kill -9 ends."""
+    names = put(client, *(job(nth) for nth in range(1, 5001)))
+    process = start("q", "--all", "--yes", "-o", "jsonl")
+    try:
+        wait_until(lambda: len(pending(client)) >= 400)
+        time.sleep(0.5)  # the pipe holds 64 KB, some four batches
+        moved = pending(client)
+        assert moved == names[: len(moved)]
+        assert len(moved) < 2000
+        for _ in range(2):
+            process.send_signal(number)
+            time.sleep(0.5)
+        assert process.wait(5) in {code, -number}
+        assert pending(client) == moved
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_hang_up_that_is_ignored_from_outside_ends_nothing(
     client: redis.Redis, start: Callable[..., subprocess.Popen[bytes]], many: list[str]
 ) -> None:
