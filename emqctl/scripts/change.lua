@@ -117,10 +117,12 @@ local function is_at(job, ...)
   return false
 end
 
-local function has_sound_counters(group)
-  local limit, flying = call('HGET', glimit, group), call('HGET', gactive, group)
-  return not (limit and not is_integer(limit)) and not (flying and not is_integer(flying))
+local function is_sound(counters, group)
+  local number = call('HGET', counters, group)
+  return not number or is_integer(number)
 end
+
+local function has_sound_counters(group) return is_sound(glimit, group) and is_sound(gactive, group) end
 
 -- Why a row would break the worker that claims it, or the step that settles it.
 local function is_bad_row(job)
@@ -269,8 +271,8 @@ local function in_flight()
   if size > MOST_IN_FLIGHT then return nil end
   for at = 0, size - 1, 1000 do
     for _, id in ipairs(call('ZRANGE', active, at, at + 999)) do
-      local group = redis.pcall('HGET', row_of(id), 'group')
-      if type(group) == 'string' then count[group] = (count[group] or 0) + 1 end
+      local group = type_of(row_of(id)) == 'hash' and call('HGET', row_of(id), 'group')
+      if group then count[group] = (count[group] or 0) + 1 end
     end
   end
   return count
