@@ -136,7 +136,7 @@ def usual_writes(keys: QueueKeys, *sets: bytes) -> list[Command]:
     looks: list[Command] = [
         *(("TYPE", key) for key in (row, ring, wake, gactive, *sets)),
         *(("ZSCORE", key, "x") for key in sets),
-        *(("HMGET", row, "state"), ("HEXISTS", row, "payload"), ("EXISTS", row), ("GET", row), ("ZCARD", sets[0])),
+        *(("HMGET", row, "state"), ("HEXISTS", row, "payload"), ("EXISTS", row), ("GET", row), ("ZCARD", keys.pending)),
         *(("HGET", gactive, "x"), ("SISMEMBER", keys.fixed("paused"), "x"), ("LLEN", ring), ("LRANGE", ring, 0, 1)),
     ]
     return [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from emqctl.changes import BATCH, Outcome, flags, usual_writes
+from emqctl.changes import BATCH, Outcome, flags
 from emqctl.keyspace import FIXED, QueueKeys, decode, encode, parse, place_of
 from emqctl.lanes import first_pages, named_groups
 from emqctl.presence import key_pages
@@ -126,22 +126,27 @@ class _Run:
         try:
             return server.run(program(name), declared, (self._flags, *words))
         except NeedsProbe:
-            server.may_run(_writes(keys))
+            server.may_run(_commands(keys))
             self._flags += "p"
             return server.run(program(name), declared, (self._flags, *words))
 
 
-def _writes(keys: QueueKeys) -> list[Command]:
-    """Return commands of the kinds the programs send."""
+def _commands(keys: QueueKeys) -> list[Command]:
+    """Return commands of the kinds the programs send, to look and to delete."""
+    row, (ring, wake, paused, meta) = keys.row(b"x"), map(keys.fixed, ("ring", "wake", "paused", "meta"))
+    hashes = [keys.fixed(kind) for kind in ("gactive", "glimit", "gweight")]
     sets = (keys.pending, keys.active, keys.schedule, keys.dead, keys.fixed("repeat"))
-    hashes = (keys.fixed("gactive"), keys.fixed("glimit"), keys.fixed("gweight"))
     return [
-        *usual_writes(keys),
-        ("HSETNX", keys.fixed("meta"), "paused", "1"),
-        *(("ZREM", key, "x") for key in sets),
-        *(("HDEL", key, "x") for key in hashes),
-        ("SREM", keys.fixed("paused"), "x"),
-        *(("UNLINK", key) for key in (keys.row(b"x"), *keys.seen_by)),
+        *((name, key) for name in ("TYPE", "EXISTS", "UNLINK") for key in (row, *keys.seen_by)),
+        *((name, key, "x") for name in ("ZREM", "ZSCORE") for key in sets),
+        *(("ZCARD", key) for key in sets),
+        *(("ZRANGE", key, 0, 0) for key in sets),
+        *((name, key, "x") for name in ("HDEL", "HGET") for key in hashes),
+        *(("HINCRBY", hashes[0], "x", 1), ("HSETNX", meta, "paused", "1")),
+        *(("GET", row), ("HMGET", row, "state"), ("HEXISTS", row, "payload")),
+        *(("SREM", paused, "x"), ("SISMEMBER", paused, "x")),
+        *(("RPUSH", ring, "x"), ("LREM", ring, 0, "x"), ("LLEN", ring), ("LRANGE", ring, 0, 1)),
+        *(("LPUSH", wake, "1"), ("LTRIM", wake, 0, 63)),
     ]
 
 

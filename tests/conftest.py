@@ -22,6 +22,14 @@ hypothesis.settings.register_profile("full", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("EMQCTL_TEST_DEPTH", "ci"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the journals of the tests out of the home of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[PrivateServer]:
     """A server of this test process's own, for all its tests; see ``redis_client``."""

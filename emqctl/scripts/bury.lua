@@ -6,7 +6,7 @@
 -- ARGV[2] what becomes the job's `last_error`
 -- ARGV[3...] per job: id, the `attempts` the caller saw ('' = any), ''
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local error_text = ARGV[2]
 

@@ -7,7 +7,7 @@
 -- ARGV[3] the payload the caller saw
 -- ARGV[4] the payload it becomes
 -- Returns one answer (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local id, old, new = ARGV[2], ARGV[3], ARGV[4]
 

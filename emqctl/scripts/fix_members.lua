@@ -5,7 +5,7 @@
 -- ARGV[1] flags, letters of: d dry run, p permissions were probed
 -- ARGV[2...] per member: it, '', the group of the lane it was met in ('' = none)
 -- Returns one answer a member, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }
 

@@ -5,7 +5,7 @@
 -- ARGV[1] flags, letters of: d dry run, p permissions were probed
 -- ARGV[2...] per job: id, '', the group of a lane it was met in ('' = none)
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }
 local PLACES = { pending = { 'lane', 'pending' }, active = { 'active' }, scheduled = { 'schedule' }, dead = { 'dead' } }

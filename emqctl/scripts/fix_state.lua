@@ -5,7 +5,7 @@
 -- ARGV[1] flags, letters of: d dry run, p permissions were probed
 -- ARGV[2...] per job: id, '', ''
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local WORDS = { pending = 'pending', lane = 'pending', active = 'active', schedule = 'scheduled', dead = 'dead' }
 

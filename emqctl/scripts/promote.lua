@@ -5,7 +5,7 @@
 -- ARGV[1] flags, letters of: u only those that are due, f force, d dry run, p permissions were probed
 -- ARGV[2...] per job: id, the `attempts` the caller saw ('' = any), ''
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local refused = refusal()
 if refused then return refused end

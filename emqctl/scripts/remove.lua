@@ -7,7 +7,7 @@
 -- ARGV[3] a dedup id, released if it belongs to a removed job ('' = none)
 -- ARGV[4...] per job: id, the `attempts` the caller saw ('' = any), the group of the lane it was met in ('' = none)
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local place, dedup = ARGV[2], ARGV[3]
 local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }

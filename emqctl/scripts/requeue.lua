@@ -5,7 +5,7 @@
 -- ARGV[1] flags, letters of: f force, r reset attempts, d dry run, p permissions were probed
 -- ARGV[2...] per job: id, the `attempts` the caller saw ('' = any), '1' if its parent in another queue is known to wait
 -- Returns one answer a job, in order (see change.lua)
--- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown; nothing is written then
+-- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local reset = flagged('r')
 

@@ -23,8 +23,9 @@ from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Rejected, Transitions
 from emqctl.errors import Denied, NoAnswer
 from emqctl.keyspace import FIXED, VERSION_KEY, QueueKeys, queue_of
-from emqctl.obliteration import BATCH, LANES, ROUNDS, _writes, obliterate, preview
-from emqctl.scripts import lua, names
+from emqctl.obliteration import BATCH, LANES, ROUNDS, _commands, obliterate, preview
+from emqctl.permissions import changes, commands_of
+from emqctl.scripts import lua
 from emqctl.stock import Stock, Tie, take_stock
 
 KEYS = QueueKeys("jobs")
@@ -38,8 +39,6 @@ OF_FLOWS = {
     *("held_parent_ready", "held_parent_stuck", "held_parent_failed", "dead_parent_unfailed"),
     *("parent_count_mismatch", "child_without_parent"),
 }
-
-ASKED = {"EXISTS", "HGET", "ZCARD", "ZRANGE", "ZSCORE"}  # by the programs, without writing
 
 Hook = Callable[[Sequence[bytes]], None]
 
@@ -523,7 +522,13 @@ def test_five_thousand_lanes_go_in_bounded_calls(
 # Permissions
 
 
-@pytest.mark.parametrize("command", ["unlink", "hsetnx", "zrem", "hdel", "srem", "lrem", "hincrby", "rpush"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("unlink", "hsetnx", "zrem", "hdel", "srem", "lrem", "hincrby", "rpush"),
+        *("type", "zrange", "zcard", "hget", "exists", "zscore", "sismember"),
+    ],
+)
 def test_a_user_who_may_not_send_all_of_it_changes_nothing(
     server: PrivateServer, jobs: Transitions, keeper: redis.Redis, command: str
 ) -> None:
@@ -535,13 +540,14 @@ def test_a_user_who_may_not_send_all_of_it_changes_nothing(
     assert worlds.snapshot(jobs.client).keys() == before.keys()
 
 
-def test_whatever_the_programs_write_is_asked_for_in_the_first_of_them() -> None:
-    begin, *rest = (lua(name) for name in names() if name.startswith("obliterate"))
-    assert len(rest) == 3
-    sent = {word for text in (begin, *rest) for word in re.findall(r"\bcall\('([A-Z]+)'", text)} - ASKED
-    assert sent == {"HDEL", "HSETNX", "LREM", "SREM", "UNLINK", "ZREM"}
-    assert sent | {"HINCRBY"} <= set(re.findall(r"\{ '([A-Z]+)',", begin + lua("change")))
-    assert sent | {"HINCRBY"} <= {str(command[0]) for command in _writes(KEYS)}
+def test_whatever_the_programs_send_is_asked_for_in_the_first_of_them() -> None:
+    programs = changes()["obliterate"]
+    assert programs == tuple(f"obliterate_{step}" for step in ("begin", "end", "members", "rest"))
+    sent = {word for name in programs for word in re.findall(r"\bcall\('([A-Z]+)'", lua(name))}
+    assert len(sent) > 8
+    asked = lua("obliterate_begin") + lua("change")
+    assert sent <= set(re.findall(r"\{ '([A-Z]+)',", asked))
+    assert {word for name in programs for word in commands_of(name)} <= {str(each[0]) for each in _commands(KEYS)}
 
 
 # What is found out beforehand
