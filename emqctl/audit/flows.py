@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emqctl import branded
 from emqctl.audit.jobs import Job, number
 from emqctl.audit.rules import BROKEN, FIX, STUCK, YES, Family, Found
 
@@ -13,10 +14,10 @@ DETACH = "emqctl promote {queue} {id} --flow detach"
     BROKEN, "H5", "its parent has no row: when it is done, a job without payload appears under the parent's id", FIX
 )
 def child_without_parent(job: Job) -> Found:
-    """A link to a parent without a row; one to another queue is for a person."""
+    """A link to a parent without a row; one to another queue, or to what is no id, is for a person."""
     if job.parent is None or job.parent.exists:
         return None
-    return YES if job.parent.is_here else {"repair": None}
+    return YES if job.parent.is_here and branded.is_branded(job.row["parent"]) else {"repair": None}
 
 
 @FAMILY.rule(

@@ -13,11 +13,12 @@ from emqctl import branded
 from emqctl.errors import EmqError, Malformed
 from emqctl.keyspace import QueueKeys, decode
 from emqctl.queues import Queue
-from emqctl.replies import Command, permitted
+from emqctl.replies import Command, NotPermitted, permitted
 
 SETS = ("pending", "active", "schedule", "dead")
 FIELDS = ("state", "attempts", "group", "parent", "parent_queue", "stalled", "lock")
 TOLD = ("processed", "failed", "unsuccessful")
+GONE, FOR_EVER, SOME_MS = -2, -1, 1  # of a field's time to live
 LOOKS = 3  # times a job is looked for that changes its lane or parent meanwhile
 BATCH = 50  # ids looked at in one round trip, each of one moment
 
@@ -102,6 +103,11 @@ class Job:
     def has_live_lease(self) -> bool:
         """Whether a worker holds it."""
         return self.deadline_ms is not None and self.deadline_ms > self.now_ms
+
+    @property
+    def is_passing_mark(self) -> bool:
+        """Whether its row is nothing but a lock set too late, which goes by itself."""
+        return self.row.keys() == {"lock"} and self.lock_ttl_ms > 0 and not self.has_payload and not self.places
 
     @property
     def is_held(self) -> bool:
@@ -264,15 +270,18 @@ def _see_parents_abroad(queue: Queue, views: Sequence[_View]) -> None:
 
 def _with_lock_ttls(queue: Queue, jobs: Sequence[Job]) -> list[Job]:
     """Ask how long each ``lock`` field lives: outside MULTI, which a command that a server lacks would break off."""
-    locked = [job for job in jobs if "lock" in job.row]
-    asked = [("HPTTL", queue.keys.row(job.id), "FIELDS", 1, "lock") for job in locked]
-    replies = queue.server.try_ask(*asked) if asked else []
-    ttls = {
-        job.id: int(reply[0])
-        for job, reply in zip(locked, replies, strict=True)
-        if not isinstance(reply, EmqError) and reply and int(reply[0]) > 0
-    }
+    locked = [job.id for job in jobs if "lock" in job.row]
+    asked = [("HPTTL", queue.keys.row(member), "FIELDS", 1, "lock") for member in locked]
+    ttls = dict(zip(locked, map(_ttl_ms, queue.server.try_ask(*asked) if asked else ()), strict=True))
     return [replace(job, lock_ttl_ms=ttls.get(job.id, 0)) for job in jobs]
+
+
+def _ttl_ms(reply: Any) -> int:
+    """Return what is left of a field, 0 for one that does not expire; of what is gone or hidden nothing is said."""
+    if isinstance(reply, EmqError):
+        return SOME_MS if isinstance(reply, NotPermitted) else 0
+    [ttl_ms] = reply or (GONE,)
+    return {GONE: SOME_MS, FOR_EVER: 0}.get(int(ttl_ms), int(ttl_ms))
 
 
 def _own_lane(row: Mapping[str, bytes]) -> list[bytes]:

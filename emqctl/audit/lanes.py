@@ -106,7 +106,7 @@ def gactive_at_zero(lane: Lane) -> Found:
     STUCK,
     "H16",
     "{depth} wait in it, it could be served and is not on the ring: nobody does until the next one comes",
-    FIX,
+    "emqctl resume {queue} --lane {lane}",
 )
 def lane_starved(lane: Lane) -> Found:
     """Nonempty, unpaused, below its limit by the counter, not on the ring."""

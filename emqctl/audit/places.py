@@ -73,6 +73,8 @@ def row_in_no_set(job: Job) -> Found:
     """A row in no set or lane that does not wait for children."""
     if job.type != "hash" or not job.is_sound_id or job.places or job.is_held:
         return None
+    if job.is_passing_mark:
+        return {"level": NOTE, "hazard": None}
     return YES if job.has_bad_attempts else {"hazard": None}
 
 

@@ -31,6 +31,8 @@ def ghost_row(job: Job) -> Found:
     """A row without payload."""
     if job.type != "hash" or job.has_payload or not job.is_sound_id:
         return None
+    if job.is_passing_mark:
+        return {"level": NOTE, "repair": None}
     is_flow = job.parent is not None or job.is_held or (job.count or b"0").lstrip(b"-0") != b""
     if is_flow:
         return {"hazard": "H5", "repair": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Node:
 class Symptom:
     """The queues in which a rule found something, by its name; ``knows_field_ttls`` is the server's."""
 
-    queues: Mapping[str, Sequence[str]]
+    queues: Mapping[str, Collection[str]]
     knows_field_ttls: bool
     server_version: str
 
@@ -51,7 +51,7 @@ class Symptom:
 
     def of(self, rule: str) -> Found:
         """Return the queues in which that rule found something."""
-        queues = self.queues.get(rule, ())
+        queues = list(self.queues.get(rule, ()))
         more = f" and {len(queues) - NAMED} more" if len(queues) > NAMED else ""
         return {"queues": ", ".join(queues[:NAMED]) + more, "first": queues[0]} if queues else None
 
@@ -162,7 +162,7 @@ def look(server: Server) -> Iterator[Finding]:
     return SERVER.judge(node)
 
 
-def symptoms(server: Server, queues: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def symptoms(server: Server, queues: Mapping[str, Collection[str]]) -> Iterator[Finding]:
     """Yield what findings of several queues together say; ``queues`` by the rule that found something there."""
     answer = server.try_ask(("HPTTL", VERSION_KEY, "FIELDS", 1, "lock"))[0]
     knows = not isinstance(answer, EmqError) or isinstance(answer, WrongType)

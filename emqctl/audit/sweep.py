@@ -21,8 +21,10 @@ from emqctl.replies import permitted
 from emqctl.slots import slot_of
 
 MOST_LANES = 100_000  # lanes that are remembered, of all queues together
-MOST_MET = 100_000  # suspects of lanes that are remembered, and findings so that none is told twice
+MOST_MET = 100_000  # suspects of lanes that are remembered
+MOST_TOLD = 100_000  # findings that are remembered, so that a key a scan meets twice is told of once
 JOB_FAMILIES = (places.FAMILY, rows.FAMILY, flows.FAMILY)
+JOB_RULES = {rule for family in JOB_FAMILIES for rule in family.rules}
 SYMPTOMATIC = {  # rule -> the level from which it tells of who does not serve a queue
     **dict.fromkeys(("active_expired", "schedule_overdue", "repeat_overdue"), STUCK),
     **dict.fromkeys(("repeat_fired_twice", "lock_field_without_ttl"), NOTE),
@@ -85,7 +87,7 @@ class Audit:
             queue = Queue(self._server, name)
             is_moving = slot_of(queue.keys.prefix) in moving
             yield from self._memory.pass_on(self._queue(queue, slot_moves=is_moving))
-        yield from waits.stuck(self._server, self._memory.waits)
+        yield from waits.judged(self._server, self._memory.waits)
         yield from servers.symptoms(self._server, self._memory.symptoms)
 
     @property
@@ -145,8 +147,7 @@ class Audit:
         """Yield what a closer look at suspects finds; with each, the lane it was met in."""
         met = {member: self._memory.meet(queue.name, member, lane) for member, lane in suspects}
         for job in jobs.look(queue, met):
-            for family in JOB_FAMILIES:
-                yield from self._memory.once(family.judge(job))
+            yield from (finding for family in JOB_FAMILIES for finding in family.judge(job))
 
     def _repeats(self, queue: Queue) -> Iterator[Finding]:
         """Yield what the repeats that are registered tell."""
@@ -192,10 +193,10 @@ class Memory:
         self.waits = Waits()
         self.lanes: defaultdict[str, set[bytes]] = defaultdict(set)
         self.forgotten_lanes: set[str] = set()
-        self.symptoms: defaultdict[str, list[str]] = defaultdict(list)
+        self.symptoms: defaultdict[str, dict[str, None]] = defaultdict(dict)  # rule -> queues, in order
         self._lanes_kept = 0
         self._met: dict[tuple[str, bytes], set[bytes]] = {}
-        self._told: set[tuple[str | None, str, bytes | None]] = set()
+        self._told: set[int] = set()
 
     def keep_lanes(self, queue: str, groups: Sequence[bytes]) -> None:
         """Remember lanes that hold jobs."""
@@ -214,21 +215,21 @@ class Memory:
                 self._met[queue, member] = known
         return known
 
-    def once(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Yield findings about jobs that were not told before: an id may be a suspect in more than one place."""
-        for finding in findings:
-            name = (finding.queue, finding.rule, finding.id)
-            if name not in self._told:
-                if len(self._told) >= MOST_MET:
-                    self._told.clear()
-                self._told.add(name)
-                yield finding
-
     def pass_on(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Yield findings, and remember in which queues there are some that tell of who is missing."""
+        """Yield findings that were not told before, and remember which queues tell of who is missing.
+
+        An id may be a suspect in several places, and is told of with those that were known at first.
+        """
         for finding in findings:
-            if finding.level == SYMPTOMATIC.get(finding.rule) and finding.queue not in self.symptoms[finding.rule]:
-                self.symptoms[finding.rule].append(str(finding.queue))
+            place = None if finding.rule in JOB_RULES else finding.place
+            name = hash((finding.queue, finding.rule, finding.id, finding.id is None and finding.lane, place))
+            if name in self._told:
+                continue
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add(name)
+            if finding.level == SYMPTOMATIC.get(finding.rule):
+                self.symptoms[finding.rule][str(finding.queue)] = None
             yield finding
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from emqctl import branded
 from emqctl.audit.jobs import FIELDS, link_of, number, row_of
-from emqctl.audit.rules import STUCK, Family, Found
+from emqctl.audit.rules import NOTE, STUCK, YES, Family, Found
 from emqctl.connection import Server
 from emqctl.errors import EmqError
 from emqctl.keyspace import EVERY_QUEUE_KEY, QueueKeys, decode, sort_suffix, split
@@ -18,7 +18,7 @@ from emqctl.queues import Queue
 from emqctl.records import Finding
 from emqctl.replies import Command, permitted
 
-FAMILY = Family()
+FAMILY, ALL = Family(), Family()
 GRACE_MS = 60_000  # a flow over several queues is added node by node
 MOST_FLOWS = 200_000  # parents that are remembered
 OUTBOX_PAGE = 100  # entries, which hold results of any size
@@ -40,6 +40,11 @@ class Waits:
     dead: Counter[Flow] = field(default_factory=Counter)
     posted: Counter[Flow] = field(default_factory=Counter)
     is_whole: bool = True
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Of what a finding is: of the server."""
+        return {}
 
     def hold(self, flow: Flow, count: int) -> None:
         """Take note of a held parent."""
@@ -99,6 +104,12 @@ def held_parent_stuck(stuck: Stuck) -> Found:
     return {"count": stuck.count, "sum": stuck.sum, "hazard": "H14" if stuck.dead else "H4"}
 
 
+@ALL.rule(NOTE, None, "there are more flows than can be counted: of parents that wait in vain nothing is said")
+def too_many_flows(waits: Waits) -> Found:
+    """More parents and children than are remembered."""
+    return None if waits.is_whole else YES
+
+
 def entries(queue: Queue) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of a queue's outbox with their positions, at most ``MOST_POSTED`` and a few."""
     outbox = queue.keys.fixed("flow:outbox")
@@ -120,12 +131,13 @@ def flow_of(entry: bytes) -> Flow | None:
     return (decode(parts[2]), parts[3]) if is_death else (decode(parts[0]), parts[1])
 
 
-def stuck(server: Server, waits: Waits) -> Iterator[Finding]:
+def judged(server: Server, waits: Waits) -> Iterator[Finding]:
     """Yield the parents that wait in vain; looks through all rows again where a first look found any.
 
     Counts, then children, then outboxes, then counts again: a child that settles meanwhile is missed in none of
     them or has changed the count. A parent younger than a minute may still be getting its children.
     """
+    yield from ALL.judge(waits)
     now_ms = server.now_ms()
     old = [flow for flow in waits.lacking() if _age_ms(flow, now_ms) > GRACE_MS]
     before = _counts(server, old)

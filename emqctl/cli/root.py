@@ -33,6 +33,7 @@ TOUR = {
         ("errors orders", "what the dead ones died of"),
         ("browse orders --state dead", "the newest of them"),
         ("inspect orders ID", "everything about one job"),
+        ("doctor", "what is broken or stuck, and the repair"),
     ),
     "Change": (
         ("requeue orders --all --dry-run", "which dead jobs would come back"),

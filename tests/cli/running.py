@@ -23,7 +23,7 @@ from emqctl.cli.root import run
 from emqctl.cli.session import Session
 
 PACKAGE = Path(emqctl.__file__).parent
-INHERITED = ("PATH", "HOME", "EMQCTL_SERVER_BINARY")
+INHERITED = ("PATH", "HOME", "XDG_STATE_HOME", "EMQCTL_SERVER_BINARY")
 DEADLINE_S = 30  # nothing a test runs takes longer
 
 

@@ -980,11 +980,11 @@ def test_a_signal_in_a_batch_lets_it_finish_and_starts_no_other(
     keeper.execute_command("CLIENT", "PAUSE", "60000", "WRITE")
     try:
         wait_until(lambda: is_held(keeper))
-        process.send_signal(number)
-        time.sleep(0.1)
-        process.send_signal(number)
-        time.sleep(0.1)
-        assert process.poll() is None
+        for _ in range(2):
+            process.send_signal(number)
+            time.sleep(0.4)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
     finally:
         keeper.execute_command("CLIENT", "UNPAUSE")
     held = len(pending(client))

@@ -11,12 +11,13 @@ import redis
 from emqctl import connection, moves
 from emqctl.changes import Pace, named
 from emqctl.config import Settings
+from emqctl.demo.flows import Node
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.endpoint import Endpoint
 from emqctl.queues import Queue
 
-JOB, LANE = b"JOB00000000001", b"TEN00000000001"
+JOB, CHILD, LANE = b"JOB00000000001", b"JOB00000000002", b"TEN00000000001"
 
 
 @pytest.fixture
@@ -45,3 +46,15 @@ def test_a_job_in_flight_is_not_removed_where_its_slot_cannot_be_given_back(
     [[outcome]] = moves.remove(queue, named([JOB]), moves.How(force=force), Pace())
     assert (outcome.result, outcome.reason) == ("skipped", "bad-row")
     assert invariants.look(redis_client).keys == before.keys
+
+
+def test_a_late_completion_is_not_told_to_a_parent_in_another_queue(
+    redis_client: redis.Redis, jobs: Transitions
+) -> None:
+    """As EchoMQ does (H15); no recording shows it, and nothing that is looked at after a step would."""
+    jobs.flow_add(Node(JOB, "{}", (Node(CHILD, "{}", queue="away"),)))
+    away = Transitions(redis_client, "away")
+    assert away.claim(0)
+    assert away.reap() == 1
+    assert away.complete(CHILD, 1) == "ok"
+    assert redis_client.exists(away.keys.fixed("flow:outbox")) == 0

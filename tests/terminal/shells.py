@@ -14,10 +14,14 @@ from pathlib import Path
 import pexpect
 from cli.running import DEADLINE_S, PACKAGE
 
+ROOT = Path(__file__).parents[2]
 #: A prefix that holds an installed emqctl, to try what a wheel brings; without it, what the repository holds.
 PREFIX = os.environ.get("EMQCTL_TEST_PREFIX")
 # more time than an operator is given: this machine has other things to do
-_UNHURRIED = "from emqctl.cli import complete, main, shells; shells.ALL_S = complete.SERVER_S = 20; main()"
+_UNHURRIED = (
+    "import sys; sys.path.insert(0, {path!r}); from emqctl.cli import complete, main, shells; "
+    "shells.ALL_S = complete.SERVER_S = 20; main()"
+)
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?>=]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78])|\x0f")
 
 
@@ -44,7 +48,7 @@ KINDS = {
     ),
     "zsh": Kind(
         "zsh -f -i",
-        ("fpath=({folder} $fpath); LISTMAX=10000", "autoload -Uz compinit && compinit -u -D"),
+        ("fpath=({folder} $fpath); LISTMAX=10000; unsetopt list_ambiguous", "autoload -Uz compinit && compinit -u -D"),
         "completions/_emqctl",
         "share/zsh/site-functions/_emqctl",
     ),
@@ -106,18 +110,9 @@ class Shell:
 def shell(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[Shell]:
     """Yield a shell in which ``emqctl`` is a command that completes."""
     kind = KINDS[name]
-    (folder / "bin").mkdir(exist_ok=True)
-    if PREFIX:
-        script = Path(PREFIX, kind.installed)
-        path = f"{PREFIX}/bin"
-    else:
-        script = PACKAGE.parent / kind.script
-        path = str(folder / "bin")
-        program = Path(path, "emqctl")
-        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-c", _UNHURRIED])} "$@"\n')
-        program.chmod(0o755)
-    fixed = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PS1": "> ", "HOME": str(folder), "PYTHONPATH": str(PACKAGE.parent)}
-    environment = {"PATH": f"{path}:{os.environ['PATH']}", **fixed, **variables}
+    fixed = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PS1": "> ", "HOME": str(folder)}
+    script = Path(PREFIX, kind.installed) if PREFIX else ROOT / kind.script
+    environment = {"PATH": f"{_programs(folder)}:{os.environ['PATH']}", **fixed, **variables}
     child = pexpect.spawn(
         kind.start, env=environment, cwd=str(folder), encoding="utf-8", timeout=DEADLINE_S, dimensions=(50, 120)
     )
@@ -128,6 +123,16 @@ def shell(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[She
         yield started
     finally:
         child.close(force=True)
+
+
+def _programs(folder: Path) -> Path:
+    """Put an ``emqctl`` that is in no hurry into a folder below; return that."""
+    python, path = (f"{PREFIX}/bin/python", "") if PREFIX else (sys.executable, str(PACKAGE.parent))
+    start = [python, "-c", _UNHURRIED.format(path=path)]
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin" / "emqctl").write_text(f'#!/bin/sh\nexec {shlex.join(start)} "$@"\n')
+    (folder / "bin" / "emqctl").chmod(0o755)
+    return folder / "bin"
 
 
 def _plain(text: str) -> str:

@@ -49,10 +49,13 @@ def test_queues_ids_and_lanes_are_those_on_the_server(
 ) -> None:
     newest = [redis_client.zrange(f"emq:{{orders}}:{place}", -1, -1)[0].decode() for place in ("pending", "dead")]
     lanes = [lane.decode() for lane in redis_client.lrange("emq:{emails}:ring", 0, -1)]
-    with shell(name, tmp_path, {"EMQCTL_URL": server.url}) as at:
-        at.offered("emqctl browse ", "emails", "frozen", "invoices", "orders")
-        at.offered("emqctl inspect orders ", *(f"…{word[-8:]}" for word in newest))
-        at.offered("emqctl browse emails --lane ", *(f"…{word[-8:]}" for word in lanes))
+    for line, words in (
+        ("emqctl browse ", ["emails", "frozen", "invoices", "orders"]),
+        ("emqctl inspect orders ", [f"…{job[-8:]}" for job in newest]),
+        ("emqctl browse emails --lane ", [f"…{lane[-8:]}" for lane in lanes]),
+    ):
+        with shell(name, tmp_path, {"EMQCTL_URL": server.url}) as at:
+            at.offered(line, *words)
 
 
 @pytest.mark.parametrize("name", FOUND)

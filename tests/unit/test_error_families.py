@@ -17,6 +17,9 @@ FRAMES = "\n".join(
     f'  File "/srv/app/{name}.py", line {nth * 7 + 3}, in {name}\n    {name}(order)'
     for nth, name in enumerate("abcdefgh")
 )
+ELIXIR = (
+    "\n\n    (ecto 3.11.1) lib/ecto/repo/schema.ex:952: Ecto.Repo.Schema.apply/4\n    (stdlib 5.2) timer.erl:270: :tc/2"
+)
 JAVA = "\n".join(f"\tat com.shop.pay.Pay{nth}.run(Pay{nth}.java:{nth + 40})" for nth in range(60))
 
 #: A failure as a template -> what is said of one occurrence of it.
@@ -33,8 +36,7 @@ FAMILIES: dict[str, tuple[str, Callable[[random.Random], tuple[object, ...]]]] =
     ),
     "elixir trace": (
         "** (Ecto.StaleEntryError) attempted to update a stale struct:\n\n%Shop.Order{{id: {}, total: #Decimal<{}>}}"
-         "\n\n    (ecto 3.11.1) lib/ecto/repo/schema.ex:952: Ecto.Repo.Schema.apply/4"
-         "\n    (stdlib 5.2) timer.erl:270: :timer.tc/2",
+        + ELIXIR,
         lambda rng: (rng.randrange(10**6), rng.choice(("12.50", "7", "1200.00"))),
     ),
     "elixir exit": (
