@@ -94,7 +94,7 @@ def _all_fields(schemas: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]
     for schema in schemas.values():
         fields = json_schemas.fields_of(schema)
         known[schema["title"]] = {**fields, **known.get(schema["title"], {})}
-    return known
+    return dict(sorted(known.items()))
 
 
 def _shared_data(commands: dict[str, Command]) -> str:

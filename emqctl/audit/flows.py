@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emqctl import branded
 from emqctl.audit.jobs import Job, number
-from emqctl.audit.rules import BROKEN, FIX, STUCK, YES, Family, Found
+from emqctl.audit.rules import BROKEN, FIX, NOTE, STUCK, YES, Family, Found
 
 FAMILY = Family()
 DETACH = "emqctl promote {queue} {id} --flow detach"
@@ -14,10 +14,14 @@ DETACH = "emqctl promote {queue} {id} --flow detach"
     BROKEN, "H5", "its parent has no row: when it is done, a job without payload appears under the parent's id", FIX
 )
 def child_without_parent(job: Job) -> Found:
-    """A link to a parent without a row; one to another queue, or to what is no id, is for a person."""
+    """A link to a parent without a row; one to another queue, or to what is no id, is for a person.
+
+    A dead child whose parent went on without it, and is done, is as it should be until somebody brings it back.
+    """
     if job.parent is None or job.parent.exists:
         return None
-    return YES if job.parent.is_here and branded.is_branded(job.row["parent"]) else {"repair": None}
+    is_cut = job.parent.is_here and branded.is_branded(job.row["parent"])
+    return {"level": NOTE if job.places == ("dead",) else BROKEN, **({} if is_cut else {"repair": None})}
 
 
 @FAMILY.rule(

@@ -8,6 +8,9 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
+from random import Random
+from threading import Event, Thread
 
 import invariants
 import pytest
@@ -17,11 +20,13 @@ import worlds
 from auditing import audited, living, opened, recorded, subject, worth_knowing
 from conservation import job_id as job
 from conservation import lane_name as lane
+from damage import Operator
 from servers import connect
 
 from emqctl.audit import Audit, jobs, sweep
 from emqctl.audit.waits import Waits
 from emqctl.branded import BrandedId
+from emqctl.demo.flows import Node
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.keyspace import VERSION_KEY, QueueKeys
@@ -65,8 +70,8 @@ def test_details_of_the_recorded_world_are_told(server: PrivateServer, world: wo
         for group, (counter, flying) in rules.get("gactive_mismatch", {}).items():
             text = f"its counter says {counter} in flight, and {flying} are"
             assert text in found[queue, "gactive_mismatch", group.encode()].meaning
-        for parent, (count, living_) in rules.get("held_parent_stuck", {}).items():
-            text = f"so many children: {count}, and so many can still tell it anything: {living_}"
+        for parent, (waits_for, living_) in rules.get("held_parent_stuck", {}).items():
+            text = f"so many children: {waits_for}, and so many can still tell it anything: {living_}"
             assert text in found[queue, "held_parent_stuck", parent.encode()].meaning
         for name, subs in rules.get("orphan_subkeys", {}).items():
             assert sorted(str(found[queue, "orphan_subkeys", name.encode()].place).split()) == subs
@@ -134,6 +139,46 @@ def test_beside_running_workers_fifty_looks_find_nothing_above_a_note(
             found = [finding for finding in Audit(looking) if finding.level != "note"]
             assert found == []
         assert int(redis_client.hget(done, "count")) > before + 10
+
+
+def test_flows_that_are_settled_meanwhile_are_no_findings(server: PrivateServer, redis_client: redis.Redis) -> None:
+    """Old enough to be judged; their children run here and in another queue, die, are retried, and are delivered."""
+    here, away = Operator(redis_client, "jobs"), Operator(redis_client, "away")
+    redis_client.set(VERSION_KEY, "echomq:3.0.0")
+    names = map(job, count())
+    for nth in range(60):
+        children = [
+            Node(next(names), b"c", queue=(None, "away")[nth % 2], ignore_failure=each % 2 == 0) for each in range(3)
+        ]
+        here.flow_add(Node(next(names), b"p", tuple(children)))
+    stop, rng = Event(), Random(7)
+
+    def work() -> None:
+        with connect(server) as client:
+            crews = [Operator(client, "jobs"), Operator(client, "away")]
+            while not stop.is_set():
+                for queue in crews:
+                    claimed = queue.claim(60_000)
+                    if claimed and rng.random() < 0.8:
+                        queue.complete(claimed.id, claimed.token)
+                    elif claimed:
+                        queue.retry(claimed.id, claimed.token, 0, rng.choice((1, 3)), "boom")
+                    queue.promote()
+                    queue.pump_deliver()
+
+    worker = Thread(target=work)
+    worker.start()
+    try:
+        with opened(server.url) as looking:
+            looks = 0
+            while away.client.zcard(K.pending) or looks < 5:
+                assert [finding for finding in Audit(looking) if finding.level != "note"] == []
+                looks += 1
+    finally:
+        stop.set()
+        worker.join()
+    assert [finding for finding in audited(server.url) if finding.level != "note"] == []
+    assert redis_client.zcard(K.dead) > 3
 
 
 @pytest.mark.parametrize("settle", ["complete", "retry"])
