@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from invariants import Look, QueueView, is_id, parent_of
+from invariants import Look, QueueView, is_id, number, parent_of
 from worlds import Snapshot, Value
 
 _SETS = ("pending", "active", "schedule", "dead")
@@ -357,7 +357,7 @@ class Oracle:
         view = self._view()
         group = job.row.get(b"group")
         broken = [
-            not job.attempts.isdigit(),
+            (number(job.attempts) or 0) < 0 or number(job.attempts) is None,
             b"parent" in job.row and not is_id(job.row[b"parent"]),
             group is not None and (not is_id(group) or None in {view.counter(group), view.limit(group)}),
         ]

@@ -80,7 +80,7 @@ _ROW = re.compile(rb"job:([^:]*)(?::(.*))?", re.DOTALL)
 _LANE = re.compile(rb"g:([^:]{14}):pending")
 _NAMED = re.compile(rb"(de|repeat|stream):(.+)", re.DOTALL)
 _ID = re.compile(rb"[A-Z]{3}[0-9A-Za-z]{11}")
-_NUMBER = re.compile(rb"-?[0-9]{1,15}")
+_NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,14}")
 _LARGEST = b"AzL8n0Y58m7"
 
 _LOOK = """

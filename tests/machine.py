@@ -409,12 +409,12 @@ def _damages(
     yield "row gone", [("DEL", row)]
     yield "row gone, in a lane", [("DEL", row), *out, ("ZADD", lane, 0, job)]
     yield "row no hash", [("DEL", row), ("SET", row, "x")]
-    for text in ("many", "-1", "1e3", "", " 1"):
+    for text in ("many", "-1", "1e3", "", " 1", "01"):
         yield f"attempts {text!r}", [("HSET", row, "attempts", text)]
     yield "no attempts", [("HDEL", row, "attempts")]
-    for text in ("garbage", "", "JOB00000000 00"):
+    for text in ("garbage", "", "JOB00000000 00", "JOBzzzzzzzzzzz"):
         yield f"parent {text!r}", [("HSET", row, "parent", text)]
-    for text in ("garbage", "", "TEN00000000_00"):
+    for text in ("garbage", "", "TEN00000000_00", "TENzzzzzzzzzzz"):
         yield f"group {text!r}", [("HSET", row, "group", text)]
     yield "a group, whatever it was", [("HSET", row, "group", group)]
     for text in ("many", ""):
