@@ -141,6 +141,10 @@ class ErrorGroup:
     error: bytes | None = None
 
 
+#: How bad a finding is, the least first: worth knowing, served by nobody, against the protocol's rules.
+LEVELS = ("note", "stuck", "broken")
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is not as it should be, or worth knowing; without a ``queue`` it is of the server.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emqctl.audit.rules import LEVELS
 from emqctl.errors import EmqError, Interrupted
-from emqctl.records import Finding
+from emqctl.records import LEVELS, Finding
 
 AT_ONCE = 10_000  # findings that are sorted together; more are told in as many parts
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from emqctl.keyspace import decode
-from emqctl.records import Finding
+from emqctl.records import LEVELS, Finding
 
-BROKEN = "broken"  # an invariant fails
-STUCK = "stuck"  # nobody serves it
-NOTE = "note"  # normal, but worth knowing
-LEVELS = (NOTE, STUCK, BROKEN)  # the least first
+NOTE, STUCK, BROKEN = LEVELS
 
 FIX = "emqctl doctor {queue} --fix"
 

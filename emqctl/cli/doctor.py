@@ -15,7 +15,7 @@ from emqctl.cli.changing import confirm, refuse_read_only
 from emqctl.cli.options import Command, Function, options, pass_session, queue_argument
 from emqctl.cli.session import Session
 from emqctl.errors import BadUsage, Refused
-from emqctl.records import Finding
+from emqctl.records import LEVELS, Finding
 
 if TYPE_CHECKING:
     from emqctl.cli.pen import Pen
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 COLUMNS = ("level", "rule", "hazard", "queue", "id", "lane", "place", "meaning", "repair")
 SHOWN = ("level", "rule", "queue", "id", "lane", "place", "repair", "meaning")
 FIXED = ("result", "reason")  # columns of a repair
-LEVELS = ("note", "stuck", "broken")
 NAMED = 3  # queues a question names
 
 

@@ -46,6 +46,7 @@ READS = {
     "lanes": [("lanes", "emails"), ("lanes", "orders"), ("lanes", "broken")],
     "errors": [("errors",), ("errors", "orders"), ("errors", "broken")],
     "ping": [("ping",)],
+    "doctor": [("doctor", "orders"), ("doctor", "emails"), ("doctor", "broken")],
 }
 WITHOUT_SERVER = {"key", "id", "journal", "completion", "schema", "config"}
 OF_ITS_OWN = {"demo"}  # a server that it starts

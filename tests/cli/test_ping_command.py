@@ -119,11 +119,13 @@ def test_what_it_says_of_a_user_is_true(
         return
     assert set(said["may_not"]) == may_not
     assert set(said["may"]) == {"look", *CHANGING} - may_not
+    # before 7.0 a program cannot ask for itself, and emqctl asks for more than some of them send
+    unsure = {"remove", "fix"} if int(redis_client.info("server")["redis_version"].split(".")[0]) < 7 else set()
     for kind, results in run_each(emqctl, redis_client, url, tmp_path).items():
         denied = [result.code == 8 for result in results]
         # a listing of several queues shows what it may not read in their rows
         denied += ["! denied" in result.out for result in results]
-        if kind not in BROAD or kind not in may_not:
+        if kind not in unsure | (BROAD & may_not):
             assert any(denied) == (kind in may_not), (kind, [result.summary for result in results if result.code])
 
 
@@ -174,7 +176,7 @@ def test_output_is_known(emqctl: Emqctl, world: worlds.World, golden: Callable[[
     result = emqctl("ping", "-o", output)
     text = result.out.replace(emqctl.url, "redis://SERVER/0")
     for name in ("kind", "version"):
-        text = text.replace(said[name], name.upper())
+        text = re.sub(rf"\b{re.escape(said[name])}\b(?!://)", name.upper(), text)
     text = re.sub(r"(?<![\d.])\d+\.\d+(?![\d.])", "0.1", text, count=1)
     golden(f"ping.one.{output}", f"$ emqctl ping -o {output}\n{text}{result.err}[exit {result.code}]\n")
 

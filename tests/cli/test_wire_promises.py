@@ -34,7 +34,7 @@ def reading(redis_client: redis.Redis) -> set[str]:
     """The commands an observer is allowed: they change nothing."""
     categories = ("read", "connection", "transaction")
     names = {name.upper() for each in categories for name in redis_client.acl_cat(each)}
-    return names | {"TIME", "CLUSTER"}
+    return names | {"TIME", "CLUSTER", "INFO", "CONFIG"}  # the last two where they are allowed
 
 
 @pytest.mark.parametrize("words", LINES, ids=" ".join)
@@ -50,7 +50,7 @@ def test_a_read_sends_read_commands_alone_on_one_connection_each_bounded(
     connections = redis_client.info("stats")["total_connections_received"]
     with monitor() as commands:
         result = emqctl(*words)
-    assert result.code in {0, 3, 4, 5}
+    assert result.code in {0, 3, 4, 5, 9}
     assert commands
     assert {upper(command) for command in commands} <= reading
     for command in commands:
@@ -204,7 +204,9 @@ def allow(client: redis.Redis, server: PrivateServer, *rules: str) -> str:
     return f"redis://watcher:secret@127.0.0.1:{server.port}/0"
 
 
-@pytest.mark.parametrize("words", [words for words in LINES if words[0] not in {"slot", "ping"}], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [words for words in LINES if words[0] not in {"slot", "ping", "doctor"}], ids=" ".join
+)
 def test_an_observer_can_run_every_read(
     emqctl: Emqctl, world: worlds.World, redis_client: redis.Redis, server: PrivateServer, words: tuple[str, ...]
 ) -> None:

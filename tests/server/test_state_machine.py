@@ -516,6 +516,16 @@ def test_a_change_answers_every_link_to_a_parent_as_the_rules_say(populated: Mac
         populated.in_a_bubble(commands, name, "jobs", job, Asked(force=force, reset=reset))
 
 
+@pytest.mark.parametrize("name", ["requeue", "reap", "promote", "bury", "move"])
+def test_a_walk_leaves_a_member_that_is_no_id_where_it_is(populated: Machine, name: str) -> None:
+    keys, member = populated.queue["jobs"].keys, Target(b"garbage")
+    place = keys.pending if name == "move" else keys.fixed(HOMES[name][0])
+    populated.damaged([("HSET", keys.row(member.id), "attempts", 1, "payload", "{}"), ("ZADD", place, 1, member.id)])
+    [outcome] = populated.act(name, "jobs", [member], Asked(force=True), pages=[[member]])
+    assert outcome.reason == "bad-row"
+    assert invariants.look(populated.client).keys == populated.now.keys
+
+
 @pytest.mark.parametrize("name", HOMES)
 def test_a_lock_field_holds_a_job_exactly_as_long_as_it_lives(populated: Machine, name: str) -> None:
     if not populated.has_field_ttls:
