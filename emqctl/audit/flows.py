@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from emqctl import branded
 from emqctl.audit.jobs import Job, number
-from emqctl.audit.rules import BROKEN, FIX, NOTE, STUCK, YES, Family, Found
+from emqctl.audit.rules import BROKEN, FIX, NOTE, PERSON, STUCK, YES, Family, Found
 
 FAMILY = Family()
-DETACH = "emqctl promote {queue} {id} --flow detach"
 
 
 @FAMILY.rule(
@@ -38,9 +37,7 @@ def told_child_runs_again(job: Job) -> Found:
     return {"told": told, "hazard": "H8" if "failed" in job.parent.told else "H7" if job.parent.is_here else "H28"}
 
 
-@FAMILY.rule(
-    STUCK, None, "it waits for its children, and by its own count for none: it was never released", DETACH + " --force"
-)
+@FAMILY.rule(STUCK, None, "it waits for its children, and by its own count for none: it was never released", PERSON)
 def held_parent_ready(job: Job) -> Found:
     """A held parent whose count is missing or at most 0."""
     return YES if job.type == "hash" and job.is_held and (number(job.count) or 0) < 1 else None
@@ -51,7 +48,7 @@ def held_parent_ready(job: Job) -> Found:
     "H8",
     "it waits for its children, and was told that one it could not do without has failed: it is released early or "
     "never",
-    DETACH + " --force",
+    PERSON,
 )
 def held_parent_failed(job: Job) -> Found:
     """A held parent with failed children."""

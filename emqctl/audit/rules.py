@@ -12,6 +12,7 @@ from emqctl.records import LEVELS, Finding
 
 NOTE, STUCK, BROKEN = LEVELS
 
+PERSON = "a person decides: emqctl inspect {queue} {id} --deep shows its children"  # no command does it
 FIX = "emqctl doctor {queue} --fix"
 
 #: What a rule found: words for its sentences, and the fields of the finding that are not as usual. None: nothing.

@@ -9,7 +9,7 @@ from typing import Any
 
 from emqctl import branded
 from emqctl.audit.jobs import FIELDS, link_of, number, row_of
-from emqctl.audit.rules import NOTE, STUCK, YES, Family, Found
+from emqctl.audit.rules import NOTE, PERSON, STUCK, YES, Family, Found
 from emqctl.connection import Server
 from emqctl.errors import EmqError
 from emqctl.keyspace import EVERY_QUEUE_KEY, QueueKeys, decode, sort_suffix, split
@@ -95,7 +95,7 @@ class Stuck:
     "H4",
     "it waits for so many children: {count}, and so many can still tell it anything: {sum}; the others were removed, "
     "died in a sweep or finished unseen, and it waits for ever",
-    "emqctl promote {queue} {id} --flow detach --force",
+    PERSON,
 )
 def held_parent_stuck(stuck: Stuck) -> Found:
     """A held parent whose count is above its children that are not dead and the settlements under way."""
