@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +17,14 @@ from servers import KEEPER, connect, restore
 
 from emqctl.demo.server import PrivateServer, find_binary
 from emqctl.demo.world import commands
+
+for number in (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+):  # ignored by a run in the background, and so by its children
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 hypothesis.settings.register_profile("ci", deadline=None)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=2000)

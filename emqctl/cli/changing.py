@@ -92,7 +92,7 @@ def change_jobs(session: Session, queue: str, choice: Choice, manner: Manner, ve
         if not manner.dry_run:
             server.check_writes(manner.accept_version)
         if asks and not _confirm(session, target, choice, verb):
-            session.emit([], Outcome, columns=COLUMNS)
+            session.emit([], Outcome, columns=COLUMNS, empty=None)
             return
         pen = None if manner.dry_run else session.open_journal(queue, note=manner.note)
         began, begun = time.monotonic(), 0
@@ -172,7 +172,7 @@ def _carry_out(
     """
     tally = Tally()
     try:
-        session.emit(_shown(session, batches, manner, tally), Outcome, columns=COLUMNS)
+        session.emit(_shown(session, batches, manner, tally), Outcome, columns=COLUMNS, empty=None)
     finally:
         session.note(_summary(tally, queue, manner, verb))
     session.exit_code = exit_codes.VERDICTS[tally.verdict]
@@ -185,6 +185,7 @@ def _shown(session: Session, batches: Iterable[Sequence[Outcome]], manner: Manne
     for outcomes in batches:
         for outcome in outcomes:
             tally.add(outcome)
+        session.shield.answered()
         handled += len(outcomes)
         session.progress.show(f"{tally.done:,} done, {handled - tally.done:,} not")
         if ids_only:

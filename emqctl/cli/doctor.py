@@ -182,7 +182,7 @@ def _print(session: Session, chunks: Iterable[Sequence[Finding]], account: Accou
             else:
                 yield from (each for each in chunk if shows_all or (each.result and not is_settled(each)))
 
-    session.emit(records(), Finding, columns=columns, shown=shown)
+    session.emit(records(), Finding, columns=columns, shown=shown, empty=None)
 
 
 @dataclass

@@ -67,7 +67,7 @@ def command(session: Session, /, queue: str, confirm: str | None, manner: Contro
             session.note(f"{queue} holds {_contents(stock)}")
         _check_free(session, queue, stock, force=force)
         if manner.dry_run:
-            session.emit(chain.from_iterable(preview(target)), Outcome, columns=COLUMNS)
+            session.emit(chain.from_iterable(preview(target)), Outcome, columns=COLUMNS, empty=None)
             return
         if confirm is None:
             _ask_name(session, target, stock)
@@ -99,7 +99,7 @@ def _check_free(session: Session, queue: str, stock: Stock, *, force: bool) -> N
             session.note(depend)
         else:
             tied = (Outcome(tie.id, "skipped", "cross-queue", notes=(tie.how,)) for tie in stock.ties)
-            session.emit(tied, Outcome, columns=COLUMNS)
+            session.emit(tied, Outcome, columns=COLUMNS, empty=None)
             hint = "with --force those parents wait for ever, and what comes back from children leaves ghosts here"
             raise Refused(f"cross-queue: {depend}", hint=hint)
     if stock.active and not force:
@@ -140,7 +140,7 @@ def _carry_out(session: Session, queue: Queue, stock: Stock, manner: ControlMann
         is_gone = not tally.undone
 
     try:
-        session.emit(shown(), Outcome, columns=COLUMNS)
+        session.emit(shown(), Outcome, columns=COLUMNS, empty=None)
     finally:
         done = f"deleted {_jobs(tally.done)} of {queue.name}"
         if is_gone:

@@ -42,11 +42,12 @@ class Session:
     pinned: bool = False  # to the server of a demo
     command: str = ""
     exit_code: int = DONE
-    shield: Shield = field(default_factory=Shield)
+    shield: Shield = field(init=False)
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
         self.progress = Progress(self.environment.stderr)
+        self.shield = Shield(lambda: forget(self.environment.stdout))
 
     def choose(self, name: str, value: Any) -> None:
         """Remember an option of the connection or of the output."""
@@ -98,12 +99,14 @@ class Session:
         bare: str | None = None,
         single: bool = False,
         more: Callable[[], bool] = lambda: False,
+        empty: str | None = "nothing found",
         clock: Callable[[], int] = lambda: 0,
     ) -> None:
         """Print records in the format of this run.
 
         ``columns`` are the fields there are (default: all of the type), ``shown`` those of table and
-        plain where nothing was chosen, ``bare`` the one field that is printed alone there.
+        plain where nothing was chosen, ``bare`` the one field that is printed alone there; ``empty`` is
+        said at a terminal in place of a table without rows.
         """
         output_format = self.output_format
         possible = tuple(columns or columns_of(record_type))
@@ -122,7 +125,10 @@ class Session:
             single=single,
             more=more,
         )
-        write(records, output_format, self.environment.output(), layout)
+        out, counted = self.environment.output(), _Counted(records)
+        write(counted, output_format, out, layout)
+        if empty and not counted.number and output_format == "table" and out.is_terminal:
+            self.note(empty)
 
     def open_journal(self, queue: str, *, lane: str | None = None, note: str | None = None) -> Pen:
         """Return the pen for the changes this command makes to a queue."""
@@ -231,6 +237,19 @@ class Session:
             raise Refused("--askpass needs a terminal", hint="use --password-file FILE") from error
         terminal.close()
         return getpass(printable(prompt))
+
+
+class _Counted:
+    """An iterable that knows how many it has given."""
+
+    def __init__(self, records: Iterable[Any]) -> None:
+        self._records = records
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for record in self._records:
+            self.number += 1
+            yield record
 
 
 def error_body(error: BaseException) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,35 +14,44 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Shield:
-    """Holds a signal back from ``begin`` to ``end``, so that a batch is finished and accounted for."""
+    """Turns signals into Interrupted, and holds them back while a batch is on its way or accounted for.
 
-    def __init__(self) -> None:
-        self._is_up = False
-        self._pending: int | None = None
+    ``abandon`` gives standard output up: called when a signal comes once more while somebody who does
+    not read keeps the run from ending.
+    """
+
+    def __init__(self, abandon: Callable[[], None]) -> None:
+        self._abandon = abandon
+        self._holds = False
+        self._answered = True
+        self._came: int | None = None
 
     def begin(self) -> None:
-        """Hold signals back from here on."""
-        self._is_up = True
+        """Hold signals back: a batch is about to be sent."""
+        self._holds, self._answered = True, False
+
+    def answered(self) -> None:
+        """The batch is answered; what is left is to print what came of it."""
+        self._answered = True
 
     def end(self) -> None:
         """Let signals through again; raise Interrupted if one came meanwhile."""
-        self._is_up = False
-        if self._pending is not None:
-            raise Interrupted(self._pending)
+        self._holds, self._answered = False, True
+        if self._came is not None:
+            raise Interrupted(self._came)
 
     def heed(self, number: int, _frame: FrameType | None) -> None:
-        """Handle a signal: raise Interrupted, or remember it while the shield is up; a second one raises at once."""
-        if self._is_up and self._pending is None:
-            self._pending = number
-            return
-        for each in ENDING:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
+        """Handle a signal: raise Interrupted, at once or at the end of the batch."""
+        first, self._came = self._came is None, self._came or number
+        if first and not self._holds:
+            raise Interrupted(number)
+        if not first and self._answered:
+            self._abandon()
 
 
 @contextmanager
 def raised(shield: Shield) -> Iterator[None]:
-    """Raise Interrupted in this thread when INT, TERM or HUP comes; once, later ones are ignored (see ``Shield``).
+    """Raise Interrupted in this thread when INT, TERM or HUP comes, once; see ``Shield``.
 
     A signal that was ignored from outside (nohup) stays ignored.
     """

@@ -190,7 +190,7 @@ local function touch(group)
   end
 end
 
--- A limit or counter that is no number makes a claim fail: such a lane has no room.
+-- A lane with a limit that is no number, or a counter that cannot be held against it, has no room.
 local function has_room(group)
   local limit = call('HGET', glimit, group)
   if not limit then return true end

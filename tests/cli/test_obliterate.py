@@ -29,6 +29,7 @@ DELETED = f"note: deleted 25 jobs of {QUEUE} and every key of it; {OPEN_AGAIN}\n
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journal of the test's own."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME")
     return tmp_path / ".local/state/emqctl/journal.jsonl"
 
 
