@@ -85,12 +85,16 @@ def test_nothing_of_the_data_reaches_a_terminal_raw(
     emqctl: Emqctl, queue: redis.Redis, text: bytes, output: str
 ) -> None:
     put_everywhere(queue, text)
-    for words in (["--payload"], ["--state", "dead"], ["--state", "active"], ["--state", "scheduled", "--payload"]):
-        for env in ({"NO_COLOR": "1"}, {"LANG": "C", "NO_COLOR": "1"}):
-            encoding = "ascii" if "LANG" in env else "utf-8"
-            result = emqctl("browse", "q", *words, "-o", output, tty=True, env=env, encoding=encoding)
-            assert result.code == 0
-            assert_harmless(result, encoding)
+    for words, encoding in (
+        (["--payload"], "utf-8"),
+        (["--payload"], "ascii"),
+        (["--state", "dead"], "utf-8"),
+        (["--state", "active"], "ascii"),
+        (["--state", "scheduled"], "utf-8"),
+    ):
+        result = emqctl("browse", "q", *words, "-o", output, tty=True, env={"NO_COLOR": "1"}, encoding=encoding)
+        assert result.code == 0
+        assert_harmless(result, encoding)
 
 
 @hostile

@@ -87,6 +87,17 @@ def test_a_failed_connection_has_no_command() -> None:
     assert "the connection" in str(from_reply("ERR something new", (), AT))
 
 
+@pytest.mark.parametrize("raw", [b"OK", [b"1"], [b"x", b"y"], 7, []])
+def test_a_reply_of_another_shape_is_no_redis(raw: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whoever asked says which server
+        shaped(raw, ("TIME",))
+
+
+@pytest.mark.parametrize("text", ["EMQTYPE", "EMQTYPE x", "EMQDENIED", "EMQPROBE", "NOSCRIPT", "MOVED", "", " "])
+def test_a_reply_that_is_only_its_first_word_is_an_error_of_ours(text: str) -> None:
+    assert isinstance(from_reply(text, GET, AT), EmqError)
+
+
 @given(st.text(), st.lists(st.binary() | st.text() | st.integers(), max_size=3))
 def test_any_text_is_an_error_of_ours(text: str, command: list[bytes | str | int]) -> None:
     assert isinstance(from_reply(text, command, AT), EmqError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -191,6 +192,10 @@ def test_lengths_are_one_unit_rounded_down(length_ms: int, brief: str) -> None:
     assert times.relative(moment, 10**12 + length_ms) == f"{brief} ago"
     if length_ms:
         assert times.relative(moment, 10**12 - length_ms) == f"in {brief}"
+
+
+def test_the_clock_of_this_machine_is_in_milliseconds() -> None:
+    assert abs(times.now_ms() - time.time() * 1000) < 1000
 
 
 @pytest.mark.parametrize(("text", "per_second"), [("50/s", 50), ("90/m", 1.5), ("36/h", 0.01), ("0.5/s", 0.5)])
