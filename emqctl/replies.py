@@ -176,7 +176,10 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
 
 
 def _type_found(rest: str) -> EmqError:
-    key, found, expected = rest.rsplit(" ", 2)
+    words = rest.rsplit(" ", 2)
+    if len(words) != 3:  # noqa: PLR2004 # key, found, expected
+        return Refused(f"a key is of another type: {rest}")
+    key, found, expected = words
     return WrongType(key, found, expected)
 
 

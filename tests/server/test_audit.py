@@ -362,7 +362,8 @@ def test_it_reads_and_nothing_else(
 
 
 def test_every_repair_is_a_command_line_that_stands(server: PrivateServer, world: worlds.World) -> None:
-    commands = {finding.repair for finding in audited(server.url) if finding.repair}
+    repairs = {finding.repair for finding in audited(server.url) if finding.repair}
+    commands = {repair for repair in repairs if not repair.startswith("a person decides: emqctl inspect ")}
     words = {re.match(r"emqctl (\w+)|(redis-cli) (\w+)", command).group(0) for command in commands}  # type: ignore[union-attr]
     assert words == {
         *("emqctl doctor", "emqctl move", "emqctl promote", "emqctl reap", "emqctl remove", "emqctl resume"),
