@@ -159,7 +159,7 @@ def confirm(session: Session, question: str) -> None:
     """Ask, and raise Refused unless the answer is ``yes``."""
     session.progress.clear()
     if session.ask(f"{question}\nType yes to go on: ") != "yes":
-        raise Refused("not confirmed: nothing was changed")
+        raise Refused("not confirmed: nothing was changed", hint="the answer that counts is the whole word yes")
 
 
 def _carry_out(

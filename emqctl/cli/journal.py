@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import click
@@ -77,8 +76,8 @@ def command(
         )
 
     changes: Iterator[Change] = filter(is_meant, journal.read(path)) if path else iter(())
-    kept = deque(changes, maxlen=limit or None)
-    session.emit(kept, Change, shown=COLUMNS)
+    by_time = sorted(changes, key=lambda change: change.time)  # those without an answer are read last
+    session.emit(by_time[-limit:] if limit else by_time, Change, shown=COLUMNS)
 
 
 def _rfc3339(instant: Instant | None) -> str | None:

@@ -91,6 +91,8 @@ def test_a_killed_run_leaves_its_last_batch_open(
             process.wait(10)
     finally:
         keeper.execute_command("CLIENT", "UNPAUSE")
+    emqctl("pause", "orders", env=state)
+    assert [each["command"] for each in emqctl("journal", "-o", "json", env=state).records] == ["requeue", "pause"]
     [change] = emqctl("journal", "--unanswered", "-o", "json", env=state).records
     assert (change["command"], change["state"], len(change["jobs"])) == ("requeue", "unanswered", 100)
 

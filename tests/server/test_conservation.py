@@ -158,7 +158,7 @@ def test_workers_that_kill_every_job_again_cannot_make_a_run_last_or_lose_a_job(
     before = load(redis_client, FIRST)
     workers = Workers(server, 0.1, FIRST)
     with workers.running():
-        process = emqctl.start(*ALL, "--rate", f"{JOBS // 2}/s", "-o", "jsonl")
+        process = emqctl.start(*ALL, "--rate", "2000/s", "-o", "jsonl")
         out, err = process.communicate(timeout=PATIENCE_S)
         during = workers.killed
         wait_until(lambda: is_drained(redis_client, len(before.at("active"))))
@@ -170,7 +170,7 @@ def test_workers_that_kill_every_job_again_cannot_make_a_run_last_or_lose_a_job(
     assert list(moved) == sorted(moved)
     assert set(moved.values()) == {1}
     assert before.at("dead") <= moved.keys() <= before.rows.keys()
-    assert during > JOBS / 4  # else they were no storm beside it
+    assert during > JOBS / 8  # else they were no storm beside it
     look = Look(redis_client, "jobs")
     assert_kept(look, before, workers)
     assert not look.at("pending")
