@@ -14,6 +14,7 @@ from emqctl.branded import (
     MAX_SNOWFLAKE,
     BrandedId,
     is_branded,
+    is_job,
     minted_at,
     parse,
     parse_job,
@@ -242,3 +243,9 @@ def test_no_id_of_a_millisecond_is_smaller_than_its_smallest(made_of: tuple[int,
 @given(st.integers(EPOCH_MS + 1, LAST_MS))
 def test_the_id_before_the_smallest_of_a_millisecond_is_older(unix_ms: int) -> None:
     assert BrandedId("JOB", smallest_at(unix_ms).snowflake - 1).minted_ms == unix_ms - 1
+
+
+def test_a_job_id_is_an_id_of_its_namespace() -> None:
+    assert is_job(b"JOB0Nb1VTbfnu4")
+    assert not is_job(b"EVT0Nb1VTbfnu4")
+    assert not is_job(b"JOB")

@@ -30,6 +30,9 @@ from emqctl.keyspace import (
     encode,
     in_grammar,
     parse,
+    place_of,
+    sort_suffix,
+    split,
 )
 from emqctl.slots import slot_of
 
@@ -647,3 +650,34 @@ def test_a_part_below_a_key_needs_the_name_between_them() -> None:
 )
 def test_a_key_knows_its_redis_type(key: bytes, redis_type: str) -> None:
     assert parse(key).redis_type == redis_type
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words"),
+    [
+        (b"pending", ("pending", b"pending", None)),
+        (b"job:not-an-id", ("job", b"not-an-id", None)),
+        (b"job:x:logs", ("job", b"x", "logs")),
+        (b"job:x:nothing", (None, b"job:x:nothing", None)),
+        (b"job", (None, b"job", None)),
+        (b"de:a b", ("dedup", b"a b", None)),
+        (b"de:", (None, b"de:", None)),
+        (b"g:" + LANE.encode() + b":pending", ("lane", LANE.encode(), None)),
+        (b"stream:x:archived", ("stream", b"x", "archived")),
+        (b"futuretype", (None, b"futuretype", None)),
+    ],
+)
+def test_a_suffix_is_sorted_by_what_it_was_meant_to_be(
+    suffix: bytes, words: tuple[str | None, bytes, str | None]
+) -> None:
+    assert sort_suffix(suffix) == words
+
+
+def test_a_key_is_split_at_its_queue() -> None:
+    keys = QueueKeys("orders")
+    assert split(keys.prefix + b"futuretype") == ("orders", b"futuretype")
+    assert (split(b"session:1"), split(b"emq:{emq}:pending")) == (None, None)
+    assert place_of(keys.prefix + b"g:" + LANE.encode() + b":pending") == ("orders", LANE.encode())
+    assert place_of(keys.prefix + b"g:" + b"x" * 14 + b":pending") == ("orders", None)
+    assert (place_of(keys.pending), place_of(b"session:1")) == (("orders", None), (None, None))
+    assert keys.lane_pattern == b"emq:{orders}:g:*:pending"
