@@ -76,6 +76,6 @@ def _again(
             made.update((each.id, each) for each in batch)
     except EmqError as error:
         lost = error
-    yield [made.get(each.id, each) for each in outcomes]
+    yield [made.get(each.id, each) if each.reason == "cross-queue" else each for each in outcomes]
     if lost:
         raise lost

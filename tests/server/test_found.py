@@ -16,6 +16,7 @@ from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.endpoint import Endpoint
 from emqctl.queues import Queue
+from emqctl.requeue import Options, requeue
 
 JOB, CHILD, LANE = b"JOB00000000001", b"JOB00000000002", b"TEN00000000001"
 
@@ -58,3 +59,17 @@ def test_a_late_completion_is_not_told_to_a_parent_in_another_queue(
     assert away.reap() == 1
     assert away.complete(CHILD, 1) == "ok"
     assert redis_client.exists(away.keys.fixed("flow:outbox")) == 0
+
+
+def test_a_repeat_of_a_child_of_another_queue_stays_a_repeat(
+    redis_client: redis.Redis, jobs: Transitions, server: PrivateServer
+) -> None:
+    """Asked for once more, with what its parent's queue tells, it was reported as moved twice."""
+    jobs.flow_add(Node("JOB00000000002", "{}", (Node(JOB, "{}", queue="away"),)))
+    away = Transitions(redis_client, "away")
+    away.claim(0)
+    away.sweep_stalled(1, 100)
+    settings = Settings(Endpoint("unix", path=str(server.socket)), 30, read_only=False)
+    with connection.connect(settings, [].append) as emqctl:
+        [outcomes] = requeue(Queue(emqctl, "away"), named([JOB, JOB]), Options(), Pace())
+    assert [(each.result, each.reason) for each in outcomes] == [("moved", None), ("skipped", "duplicate")]
