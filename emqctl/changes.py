@@ -16,7 +16,7 @@ from emqctl.replies import Command, NeedsProbe
 from emqctl.scripts import Program
 from emqctl.selection import Target
 
-BATCH = 100  # jobs a program handles in one call: 0.4 ms, so that no other client waits
+BATCH = 100  # jobs a program handles in one call: 1.4 to 2.1 ms, measured with all checks
 USUAL_BUDGET = 3  # attempts EchoMQ's workers allow by default; what they really allow stands nowhere in Redis
 DONE = ("moved", "removed", "edited", "would-move", "would-remove", "would-edit")
 WOULD = {"moved": "would-move", "removed": "would-remove", "edited": "would-edit", "skipped": "would-skip"}

@@ -459,7 +459,8 @@ def test_yes_in_advance_asks_and_counts_nothing(client: redis.Redis, requeue: Re
     put(client, A)
     with monitor() as commands:
         assert requeue("q", "--all", "--yes").code == 0
-    assert {command[0] for command in commands} <= {b"GET", b"TIME", b"EXISTS", b"ZRANGE", b"EVALSHA", b"SCRIPT"}
+    sent = {command[0] for command in commands} - {b"MULTI", b"DISCARD"}  # before 7.0 permissions are asked for so
+    assert sent <= {b"GET", b"TIME", b"EXISTS", b"ZRANGE", b"EVALSHA", b"SCRIPT"}
 
 
 @pytest.fixture
