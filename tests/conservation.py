@@ -25,6 +25,12 @@ STATE_OF = {"pending": b"pending", "lane": b"pending", "active": b"active", "sch
 
 Run = Callable[..., list[Outcome]]
 
+#: What a requeue reaches of a queue without lanes and without an outbox, as ends of the ACL patterns that allow it.
+REACHED = (
+    *("pending", "active", "schedule", "dead", "ring", "wake", "paused", "gactive", "glimit", "gweight", "meta"),
+    *("job:*", ""),
+)
+
 
 class Look:
     """A queue as it stands, read at once while nothing runs."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import redis
 
+from emqctl.connection import Server
 from emqctl.demo.server import PrivateServer
+
+Connect = Callable[..., AbstractContextManager[Server]]
 
 KEEPER = "keeper"  # the user who may do everything, whatever a test did to the others
 

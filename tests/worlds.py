@@ -42,6 +42,24 @@ class World:
         queues: dict[str, dict[str, Any]] = self.raw["queues"]
         return queues
 
+    def counts(self, queue: str) -> dict[str, Any]:
+        """Return what ``depth --states`` counts of a queue, as recorded."""
+        known, audit = self.queues[queue], self.raw["audit"].get(queue, {})
+        lanes = known.get("lane_pending", 0)
+        return {
+            "queue": queue,
+            "pending": known["pending"],
+            "lanes": lanes,
+            "waiting": known["pending"] + lanes,
+            "active": known["active"],
+            "lapsed": len(audit.get("active_expired", ())),
+            "scheduled": known["schedule"],
+            "overdue": len(audit.get("schedule_overdue", ())),
+            "dead": known["dead"],
+            "completed": known["completed"],
+            "failed": known["failed"],
+        }
+
 
 @dataclass(frozen=True)
 class Value:

@@ -22,7 +22,7 @@ from emqctl.times import Instant, now_ms
 )
 @click.argument("ids", nargs=-1, type=ID, metavar="[ID]...")
 @click.option("--at", type=TIME, metavar="TIME", help="Print the smallest id of that instant.")
-@click.option("--ns", default="JOB", show_default=True, metavar="XXX", help="Namespace of that id.")
+@click.option("--ns", default="JOB", show_default=True, metavar="NS", help="Namespace of that id.")
 @pass_session
 def command(session: Session, /, ids: tuple[BrandedId, ...], at: Instant | None, ns: str) -> None:
     """Take branded ids apart: namespace, snowflake, mint time, node, sequence. Asks no server.

@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import emqctl
+from emqctl import times
 from emqctl.cli.environment import Environment
 from emqctl.cli.root import run
 from emqctl.cli.session import Session
@@ -100,6 +101,13 @@ def _meant(token: str) -> bytes:
     return bytes.fromhex(token[2:]) if token[:2] == r"\x" else _SHORT.get(token, token.encode())
 
 
+def rfc3339(unix_ms: int) -> str:
+    """Return a moment as emqctl prints and reads it."""
+    moment = times.from_ms(unix_ms)
+    assert moment is not None
+    return times.rfc3339(moment)
+
+
 class Stream(io.TextIOWrapper):
     """A standard stream in memory."""
 
@@ -156,10 +164,11 @@ class Process(subprocess.Popen[bytes]):
 class EmqctlProcess:
     """``emqctl_process(*words)`` runs ``python -m emqctl`` to its end; ``start`` leaves it running."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, env: Mapping[str, str | None] | None = None) -> None:
         self.url = url
+        self.env = env or {}
 
-    def __call__(self, *words: str, stdin: bytes = b"", **options: Any) -> Result:
+    def __call__(self, *words: str | bytes, stdin: bytes = b"", **options: Any) -> Result:
         """Run a command line in a process of its own."""
         with self.start(*words, stdin=subprocess.PIPE, **options) as process:
             out, err = process.communicate(stdin, timeout=DEADLINE_S)
@@ -167,7 +176,7 @@ class EmqctlProcess:
 
     def start(
         self,
-        *words: str,
+        *words: str | bytes,
         env: Mapping[str, str | None] | None = None,
         url: str | None = "",
         python: Sequence[str] = ("-m", "emqctl"),
@@ -183,7 +192,7 @@ class EmqctlProcess:
     def variables(self, env: Mapping[str, str | None] | None = None, url: str | None = "") -> dict[str, str]:
         """Return the whole environment of a process."""
         path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return variables_of(self.url if url == "" else url, {"PYTHONPATH": path, **(env or {})})
+        return variables_of(self.url if url == "" else url, {"PYTHONPATH": path, **self.env, **(env or {})})
 
 
 def variables_of(url: str | None, env: Mapping[str, str | None]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 import worlds
-from cli.running import Emqctl, Result
+from cli.running import Emqctl, Result, rfc3339
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +95,7 @@ def test_a_lease_is_shown_with_its_deadline_and_what_is_left_of_it(emqctl: Emqct
         for each in emqctl("browse", "orders", "--state", "active", "-n", "0", "-o", "jsonl").records
         if each["id"] == first
     ]
-    assert job["deadline"] == times.rfc3339(times.from_ms(world.now_ms + 3_600_000))  # type: ignore[arg-type]
+    assert job["deadline"] == rfc3339(world.now_ms + 3_600_000)
     assert 3_500_000 < job["lease_ms"] <= 3_600_000
 
 
@@ -384,7 +384,7 @@ def words_of(asked: dict[str, Any]) -> list[str]:
     for name, value in asked.items():
         flag = f"--{name}"
         if name in {"since", "until"}:
-            words += [flag, times.rfc3339(times.from_ms(EPOCH_MS + value))]  # type: ignore[arg-type]
+            words += [flag, rfc3339(EPOCH_MS + value)]
         else:
             words += [flag] if value is True else [flag, str(value)]
     return words

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+import generate
 import pytest
 import redis
 from cli.running import DEADLINE_S, Emqctl, EmqctlProcess
@@ -31,7 +33,7 @@ Complete = Callable[..., list[str]]
 
 #: Values of options and arguments that only the operator knows, by what help calls them.
 FREE = {
-    *("URL", "DURATION", "TIME", "TEXT", "REGEX", "HEX", "N", "N/s", "N|none", "VALUE", "DID", "XXX"),
+    *("URL", "DURATION", "TIME", "TEXT", "REGEX", "HEX", "N", "N/s", "N|none", "VALUE", "DID", "NS"),
     "[ID]...",  # of `emqctl id`: any there is
 }
 TYPED_BY_HAND = {
@@ -104,9 +106,9 @@ def test_every_value_is_completed_or_only_the_operator_knows_it(name: str) -> No
         assert known or parameter.make_metavar(context) in FREE, f"{parameter} has no completions"
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if group.commands[name].record])  # type: ignore[attr-defined]
+@pytest.mark.parametrize("name", [name for name in COMMANDS if generate.commands()[name].record])
 def test_the_columns_of_a_command_are_completed(completions: Complete, name: str) -> None:
-    columns = list(group.commands[name].columns)  # type: ignore[attr-defined]
+    columns = list(generate.commands()[name].columns)
     assert completions(f"emqctl {name} --columns ") == ["all", *columns]
     if len(columns) > 1:
         first, second = columns[:2]
@@ -275,8 +277,8 @@ def test_what_was_found_in_time_is_offered(
     redis_client.mset({f"emq:{{q{number}}}:limiter": 1 for number in range(5000)})
     from emqctl import presence
 
-    def pages(*arguments: object) -> object:
-        for number, page in enumerate(key_pages(*arguments)):  # type: ignore[arg-type]
+    def pages(*arguments: Any) -> Iterator[Any]:
+        for number, page in enumerate(key_pages(*arguments)):
             if number:
                 time.sleep(DEADLINE_S)
             yield page

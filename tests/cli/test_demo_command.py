@@ -9,9 +9,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 import redis
@@ -29,11 +28,11 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         assert wait_for(lambda: not any(Path(root).glob("emqctl-*")))
 
 
-def wait_for(condition: object, seconds: float = 5) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 5) -> bool:
     """Wait until a condition holds; tell whether it did."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if condition():  # type: ignore[operator]
+        if condition():
             return True
         time.sleep(0.01)
     return False
@@ -146,11 +145,12 @@ def test_a_server_program_that_fails_is_quoted(emqctl: Emqctl, tmp_path: Path) -
 # The server that stays up
 
 
-def read_url(stderr: IO[bytes]) -> str:
+def read_url(process: subprocess.Popen[bytes]) -> str:
     """Return the URL it prints, within ten seconds."""
+    assert process.stderr
     said = b""
-    while select.select([stderr], [], [], 10)[0]:
-        said += os.read(stderr.fileno(), 4096)
+    while select.select([process.stderr], [], [], 10)[0]:
+        said += os.read(process.stderr.fileno(), 4096)
         found = re.search(rb"EMQCTL_URL=(redis://127\.0\.0\.1:\d+/0)[\n\"]", said)
         if found:
             return found[1].decode()
@@ -172,7 +172,7 @@ def test_it_shows_the_world_and_stays_up_until_it_is_ended(
     """Another terminal works with the URL that is printed; however it ends, no server and no folder stay."""
     env = {"TMPDIR": str(folders)}
     with emqctl_process.start("demo", "--quiet-world", "-o", "jsonl", env=env, stdin=subprocess.DEVNULL) as process:
-        url = read_url(process.stderr)  # type: ignore[arg-type]
+        url = read_url(process)
         assert emqctl("depth", "orders", url=url).summary == (0, "300\n", "")
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
@@ -188,7 +188,7 @@ def test_a_world_that_lives_ends_at_a_signal_too(
     emqctl: Emqctl, emqctl_process: EmqctlProcess, folders: Path, number: int
 ) -> None:
     with emqctl_process.start("demo", env={"TMPDIR": str(folders)}, stdin=subprocess.DEVNULL) as process:
-        url = read_url(process.stderr)  # type: ignore[arg-type]
+        url = read_url(process)
         assert emqctl("depth", url=url).code == 0
         process.send_signal(number)
         _, err = process.communicate(timeout=10)
@@ -200,8 +200,9 @@ def test_the_world_is_shown_before_it_waits(emqctl_process: EmqctlProcess, folde
     """A reader behind a pipe sees it at once."""
     env = {"TMPDIR": str(folders)}
     with emqctl_process.start("demo", env=env, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout
         assert select.select([process.stdout], [], [], 10)[0]
-        shown = os.read(process.stdout.fileno(), 65_536).decode()  # type: ignore[union-attr]
+        shown = os.read(process.stdout.fileno(), 65_536).decode()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=10)
     assert [line.split("\t")[0] for line in shown.splitlines()] == sorted(QUEUES)
@@ -210,7 +211,7 @@ def test_the_world_is_shown_before_it_waits(emqctl_process: EmqctlProcess, folde
 def test_its_url_is_printed_even_when_quiet(emqctl_process: EmqctlProcess, folders: Path) -> None:
     env = {"TMPDIR": str(folders)}
     with emqctl_process.start("demo", "-q", env=env, stdin=subprocess.DEVNULL) as process:
-        assert answers(read_url(process.stderr))  # type: ignore[arg-type]
+        assert answers(read_url(process))
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=10)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 
+import generate
 import pytest
 import redis
 from cli.running import Emqctl, EmqctlProcess, Result
@@ -16,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from emqctl import schemas
 from emqctl.cli import complete
-from emqctl.cli.root import COMMANDS, group
+from emqctl.cli.root import COMMANDS
 from emqctl.listing import STATES
 
 JOB, LANE = "JOB0Nb1VTbfnu4", "TEN0IlTd9mDCbY"  # as examples write them; the sample world has others
@@ -25,7 +26,7 @@ STAYS_UP = "emqctl demo"
 #: Exit codes of commands that the sample world does not always let end with 0.
 CODES = {"doctor": {9}, "obliterate": {0, 5}}  # leases have lapsed and nobody reaps; jobs are in flight
 
-EXAMPLES = [example for name in COMMANDS for example in group.commands[name].examples]  # type: ignore[attr-defined]
+EXAMPLES = [example for name in COMMANDS for example in generate.commands()[name].examples]
 
 Run = Callable[..., Result]
 
@@ -105,5 +106,5 @@ def test_what_an_example_prints_as_json_keeps_to_its_schema(run: Run, example: s
 
 
 def test_examples_are_two_or_three_a_command() -> None:
-    counts = {name: len(group.commands[name].examples) for name in COMMANDS}  # type: ignore[attr-defined]
+    counts = {name: len(generate.commands()[name].examples) for name in COMMANDS}
     assert {name: count for name, count in counts.items() if not 2 <= count <= 3} == {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
 from threading import Event, Thread
+from typing import Any
 
 import invariants
 import pytest
@@ -193,15 +193,15 @@ def test_a_job_that_is_settled_between_two_looks_is_no_finding(
     assert claimed
     real, suspects = sweep.first.walk, []
 
-    def walk(looked_at: Queue, sets: object) -> object:
-        for page in real(looked_at, sets):  # type: ignore[arg-type]
+    def walk(looked_at: Queue, sets: Any) -> Iterator[Any]:
+        for page in real(looked_at, sets):
             if any(member == job(1) for _, member, _ in page[0]) and queue.client.exists(K.row(job(1))):
                 act[settle]()
             yield page
 
-    def look(looked_at: Queue, members: dict[bytes, object]) -> list[jobs.Job]:
+    def look(looked_at: Queue, members: dict[bytes, Any]) -> list[jobs.Job]:
         suspects.extend(members)
-        return real_look(looked_at, members)  # type: ignore[arg-type]
+        return real_look(looked_at, members)
 
     act: dict[str, Callable[[], object]] = {
         "complete": lambda: queue.complete(job(1), claimed.token),
@@ -279,19 +279,21 @@ def test_no_command_asks_for_more_than_a_thousand(
     assert not {b"KEYS", b"SMEMBERS", b"HGETALL", b"HKEYS"} & set(asked)
 
 
-def test_no_reply_holds_more_than_a_thousand_members(server: PrivateServer, redis_client: redis.Redis) -> None:
+def test_no_reply_holds_more_than_a_thousand_members(
+    server: PrivateServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(redis_client, 1100)
     with opened(server.url) as looking:
         real = looking.try_ask
 
-        def counting(*commands: tuple[object, ...], **options: bool) -> list[object]:
-            replies = real(*commands, **options)  # type: ignore[arg-type]
+        def counting(*commands: Any, **options: bool) -> list[Any]:
+            replies = real(*commands, **options)
             members = [reply for command, reply in zip(commands, replies, strict=True) if command[0] != "SCAN"]
             sizes.extend(map(size, members))
             return replies
 
         sizes: list[int] = []
-        looking.try_ask = counting  # type: ignore[method-assign]
+        monkeypatch.setattr(looking, "try_ask", counting)
         list(Audit(looking))
     assert 500 <= max(sizes) <= 1000
 
@@ -364,7 +366,7 @@ def test_it_reads_and_nothing_else(
 def test_every_repair_is_a_command_line_that_stands(server: PrivateServer, world: worlds.World) -> None:
     repairs = {finding.repair for finding in audited(server.url) if finding.repair}
     commands = {repair for repair in repairs if not repair.startswith("a person decides: emqctl inspect ")}
-    words = {re.match(r"emqctl (\w+)|(redis-cli) (\w+)", command).group(0) for command in commands}  # type: ignore[union-attr]
+    words = {" ".join(command.split()[:2]) for command in commands}
     assert words == {
         *("emqctl doctor", "emqctl move", "emqctl promote", "emqctl reap", "emqctl remove", "emqctl resume"),
         *("redis-cli DEL", "redis-cli LINDEX", "redis-cli UNLINK", "redis-cli ZREM"),

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 import redis
 import wire
 import worlds
+from servers import Connect
 
-from emqctl.config import Settings
-from emqctl.connection import KNOWN_VERSIONS, Server, connect
+from emqctl.connection import KNOWN_VERSIONS, Server
 from emqctl.demo.server import PrivateServer
-from emqctl.endpoint import parse_url
 from emqctl.errors import Denied, NotFound, Refused, Unreachable, WrongType
 from emqctl.keyspace import VERSION_KEY, QueueKeys
 
 KEYS = QueueKeys("q")
 GREETING = [[b"GET", VERSION_KEY], [b"TIME"]]
-
-Connect = Callable[..., AbstractContextManager[Server]]
-
-
-@pytest.fixture
-def notes() -> list[str]:
-    """What the operator was told."""
-    return []
-
-
-@pytest.fixture
-def connected(server: PrivateServer, notes: list[str]) -> Connect:
-    """Connect to the private server, or to another URL."""
-
-    def to(url: str = server.url, timeout_s: float = 5) -> AbstractContextManager[Server]:
-        return connect(Settings(parse_url(url), timeout_s, read_only=False), notes.append)
-
-    return to
 
 
 @pytest.fixture

@@ -45,13 +45,7 @@ PATIENCE_S = 60
 @pytest.fixture
 def emqctl(server: PrivateServer, tmp_path: Path) -> EmqctlProcess:
     """Run emqctl in a process of its own; what it keeps of its runs goes to the test's folder."""
-    process = EmqctlProcess(server.url)
-    variables = process.variables
-    process.variables = lambda env=None, url="": {  # type: ignore[method-assign]
-        **variables(env, url),
-        "XDG_STATE_HOME": str(tmp_path),
-    }
-    return process
+    return EmqctlProcess(server.url, {"XDG_STATE_HOME": str(tmp_path)})
 
 
 def load(client: redis.Redis, seed: int, jobs: int = JOBS) -> Look:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timezone
 
 import pytest
@@ -28,13 +27,6 @@ from emqctl.times import Instant
 from emqctl.window import MintBounds
 
 KEYS = QueueKeys("q")
-
-
-@pytest.fixture
-def ours(redis_client: redis.Redis, server: PrivateServer) -> Iterator[Server]:
-    """A connection to an empty database."""
-    with connect(Settings(parse_url(server.url), 5, read_only=False), print) as connected:
-        yield connected
 
 
 def job(nth: int) -> bytes:

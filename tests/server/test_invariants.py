@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from threading import Event, Thread
 from typing import Any
 
 import invariants
 import pytest
 import redis
 import worlds
+from auditing import living
 from invariants import BROKEN, NOTES, STRICTER, Finding, Look, has_field_ttls
 from servers import connect
 
-from emqctl.demo import life
 from emqctl.demo.flows import Node
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.keyspace import QueueKeys
 
-PACE = 120  # four minutes pass in two seconds
 JOB, CHILD, SISTER = b"JOB00000000001", b"JOB00000000002", b"JOB00000000003"
 LANE, LANE_2 = b"TEN00000000001", b"TEN00000000002"
 #: Rules of which the recorded world holds no case.
@@ -210,19 +207,6 @@ def test_a_lock_on_the_row_is_eternal_exactly_if_it_has_no_time_to_live(
 def look_after(client: redis.Redis, *command: Any) -> Look:
     client.execute_command(*command)
     return invariants.look(client)
-
-
-@contextmanager
-def living(connect: Callable[[], redis.Redis]) -> Iterator[None]:
-    """Let the demo live meanwhile."""
-    stop = Event()
-    thread = Thread(target=life.live, args=(connect, stop, 1, PACE))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def audited(audit: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, bytes, list[bytes]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -10,12 +9,9 @@ import redis
 import wire
 
 from emqctl.branded import BrandedId
-from emqctl.config import Settings
-from emqctl.connection import Server, connect
-from emqctl.demo.server import PrivateServer
-from emqctl.endpoint import parse_url
+from emqctl.connection import Server
 from emqctl.errors import NotFound, WrongType
-from emqctl.keyspace import VERSION_KEY, QueueKeys
+from emqctl.keyspace import QueueKeys
 from emqctl.listing import ROWS, STATES, Request, browse
 from emqctl.queues import Queue
 from emqctl.selection import Filters
@@ -24,14 +20,6 @@ from emqctl.walks import PAGE
 KEYS = QueueKeys("q")
 LANE = BrandedId("TEN", 7)
 SET_OF = {"pending": KEYS.pending, "active": KEYS.active, "scheduled": KEYS.schedule, "dead": KEYS.dead}
-
-
-@pytest.fixture
-def ours(redis_client: redis.Redis, server: PrivateServer) -> Iterator[Server]:
-    """A connection to an empty deployment."""
-    redis_client.set(VERSION_KEY, "echomq:3.0.0")
-    with connect(Settings(parse_url(server.url), 5, read_only=False), print) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -14,12 +13,11 @@ import redis
 import servers
 import wire
 import worlds
+from servers import Connect
 
 from emqctl import permissions, scripts
-from emqctl.config import Settings
-from emqctl.connection import Server, connect
+from emqctl.connection import Server
 from emqctl.demo.server import PrivateServer, find_binary
-from emqctl.endpoint import parse_url
 from emqctl.errors import Denied, EmqError, NoAnswer, Refused, Unreachable
 from emqctl.keyspace import VERSION_KEY, QueueKeys
 from emqctl.permissions import commands_of
@@ -31,24 +29,6 @@ EVERYTHING = ("look", *CHANGES)
 NAMED = tuple(kind for kind in CHANGES if kind not in permissions.FINDING)  # changes of what is named
 KEYS = QueueKeys("q")
 WRITES = [("SET", KEYS.dead, "x"), ("DEL", KEYS.pending), ("HSET", KEYS.row(b"x"), "a", "b"), ("FLUSHALL",)]
-
-Connect = Callable[..., AbstractContextManager[Server]]
-
-
-@pytest.fixture
-def notes() -> list[str]:
-    """What the operator was told."""
-    return []
-
-
-@pytest.fixture
-def connected(server: PrivateServer, notes: list[str]) -> Connect:
-    """Connect to the private server, or to another URL."""
-
-    def to(url: str = server.url) -> AbstractContextManager[Server]:
-        return connect(Settings(parse_url(url), 5, read_only=False), notes.append)
-
-    return to
 
 
 @pytest.fixture
@@ -81,7 +61,9 @@ def test_a_server_is_told_by_kind_version_and_role(
     assert notes == []
 
 
-def test_the_round_trip_is_the_wires(redis_client: redis.Redis, connected: Connect, proxy: wire.Proxy) -> None:
+def test_the_round_trip_is_the_wires(
+    redis_client: redis.Redis, connected: Connect, proxy: wire.Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the time it takes to connect, and the shortest of three."""
     count = proxy.count
     naps = iter([0.2, 0.2, 0.1, 0.15])  # HELLO, then three times PING
@@ -91,7 +73,7 @@ def test_the_round_trip_is_the_wires(redis_client: redis.Redis, connected: Conne
             time.sleep(next(naps, 0))
         count(size, up=up, turned=turned)
 
-    proxy.count = slow  # type: ignore[method-assign]
+    monkeypatch.setattr(proxy, "count", slow)
     with connected(proxy.url) as ours:
         assert 100 <= ping(ours).round_trip_ms < 150
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 import wire
@@ -11,7 +9,6 @@ import wire
 from emqctl import presence
 from emqctl.config import Settings
 from emqctl.connection import Server, connect
-from emqctl.demo.server import PrivateServer
 from emqctl.endpoint import parse_url
 from emqctl.errors import NotFound
 from emqctl.keyspace import VERSION_KEY, QueueKeys
@@ -34,20 +31,6 @@ FIXED = [
     "repeat",
 ]
 FIXED += ["metrics:completed", "metrics:failed", "flow:outbox"]
-
-
-@pytest.fixture
-def notes() -> list[str]:
-    """What the operator was told."""
-    return []
-
-
-@pytest.fixture
-def ours(redis_client: redis.Redis, server: PrivateServer, notes: list[str]) -> Iterator[Server]:
-    """A connection to an empty database that states a version."""
-    redis_client.set(VERSION_KEY, "echomq:3.0.0")
-    with connect(Settings(parse_url(server.url), 5, read_only=False), notes.append) as connected:
-        yield connected
 
 
 def fill(client: redis.Redis, count: int, prefix: str = "session:") -> None:

@@ -784,20 +784,7 @@ def test_a_user_that_may_not_touch_one_key_is_told_and_nothing_is_written(
     die(jobs, B, LANE)
     redis_client.delete(RING, WAKE)
     before = worlds.snapshot(keeper)
-    suffixes = [
-        "pending",
-        "active",
-        "schedule",
-        "dead",
-        "ring",
-        "wake",
-        "paused",
-        "gactive",
-        "glimit",
-        "gweight",
-        "meta",
-    ]
-    allowed = [f"~emq:{{jobs}}:{each}" for each in [*suffixes, "g:*", "job:*", ""] if each != missing]
+    allowed = [f"~emq:{{jobs}}:{each}" for each in [*conservation.REACHED, "g:*"] if each != missing]
     keeper.execute_command("ACL", "SETUSER", "default", "resetkeys", "~{emq}:*", *allowed)
     with pytest.raises(Denied):
         run(A, B)

@@ -131,7 +131,7 @@ def test_a_walk_meets_every_member_of_its_window_once_in_order(
     walk = SetWalk(b"key", Window(low, high), newest_first, page)
     first = shelf.ask(walk.page_command)[0] if read else None
     shelf.asked.clear()
-    pages = list(walk.pages(shelf, first))  # type: ignore[arg-type]
+    pages = list(walk.pages(shelf, first))
     met = [member for each in pages for member in each]
     assert met == sorted((member for member in members if member in walk.window), reverse=newest_first)
     assert all(len(each) == page for each in pages[:-1])
@@ -143,7 +143,7 @@ def test_what_stands_all_the_time_is_met_though_others_come_and_go(*, newest_fir
     standing = {job(ms) for ms in range(0, 60, 2)}
     shelf = Shelf(set(standing))
     met = []
-    for nth, page in enumerate(SetWalk(b"key", Window(), newest_first, 3).pages(shelf)):  # type: ignore[arg-type]
+    for nth, page in enumerate(SetWalk(b"key", Window(), newest_first, 3).pages(shelf)):
         met += page
         shelf.members -= {job(ms) for ms in range(1, 60, 2)}
         shelf.members |= {job((7 * nth + ms) % 60 | 1) for ms in range(0, 20, 2)}
