@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -197,8 +198,9 @@ def test_the_figures_of_a_queue_are_of_one_moment(
     thread = threading.Thread(target=turn)
     thread.start()
     try:
-        seen = set()
-        for _ in range(30):
+        seen, looks, patience = set(), 0, time.monotonic() + 60
+        while looks < 30 or (len(seen) < 5 and time.monotonic() < patience):
+            looks += 1
             for row in overview(ours, [keys.queue for keys in queues], EVERYTHING):
                 figures = tuple(vars(row)[state] for state in ("pending", "lanes", "active", "scheduled", "dead"))
                 assert sum(figures) == len(jobs)
