@@ -1,7 +1,7 @@
-"""The one module that knows redis-py: connect, send commands, translate what goes wrong.
+"""A server as the core speaks with it: commands of one moment, programs, permissions, the clock.
 
-RESP2 and bytes: the first thing on the wire is the command itself, after one AUTH where there is a
-password. Nothing is ever sent twice: a script that outlived a timeout would run again.
+The first thing on the wire is the command itself, after one AUTH where there is a password. Nothing is
+ever sent twice: a script that outlived a timeout would run again.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from emqctl.client import failure, plain_client, reply_text
 from emqctl.config import Settings
 from emqctl.endpoint import Endpoint
-from emqctl.errors import Denied, EmqError, NoAnswer, Unreachable, WrongType, WrongVersion
-from emqctl.keyspace import VERSION_KEY, decode, encode, parse
+from emqctl.errors import Denied, EmqError, Unreachable, WrongType, WrongVersion
+from emqctl.keyspace import VERSION_KEY, decode, parse
 from emqctl.replies import Command, NoScript, NotPermitted, WrongTypeReply, from_reply, no_redis, shaped, too_old
 from emqctl.scripts import Program
-from emqctl.times import brief_ms
 
 KNOWN_VERSIONS = ("echomq:2.4.1", "echomq:2.4.2", "echomq:3.0.0")
-
-SAID_AT_ONCE_S = 0.002
 
 Notify = Callable[[str], None]
 
@@ -38,7 +36,7 @@ class Server:
         self.endpoint = endpoint
         self.shown = str(endpoint)
         self.host = endpoint.host
-        self._is_tls = endpoint.tls
+        self._timeout_s: float = client.connection_pool.connection_kwargs["socket_timeout"]
         self.notify = notify
         self.round_trips = 0
         self.commands = 0
@@ -243,7 +241,7 @@ class Server:
         try:
             replies = pipeline.execute(raise_on_error=False)
         except (redis.RedisError, UnicodeError) as error:  # UnicodeError: a host name no resolver takes
-            raise self._broken(error) from error
+            raise failure(error, self.endpoint, self._timeout_s) from error
         return [self._translated(reply, command) for reply, command in zip(replies, commands, strict=True)]
 
     def _translated(self, reply: Any, command: Command) -> Any:
@@ -254,7 +252,7 @@ class Server:
                 return shaped(reply, command)
             except ValueError:
                 return no_redis(self.shown)
-        text = _reply_text(reply)
+        text = reply_text(reply)
         if "syntax error" in text and "BYLEX" in command:
             return too_old(self.shown, self._server_version())
         return from_reply(text, command, self.shown)
@@ -263,22 +261,6 @@ class Server:
         information = self._exchange([("INFO", "server")])[0]
         return None if isinstance(information, EmqError) else information.get("redis_version")
 
-    def _broken(self, error: Exception) -> EmqError:
-        import redis
-
-        never_sent = isinstance(error, UnicodeError) or "connecting to" in str(error)
-        kind = Unreachable if never_sent else NoAnswer
-        other = "a port without TLS wants redis://" if self._is_tls else "a TLS port wants rediss://"
-        if isinstance(error, redis.TimeoutError):
-            limit = brief_ms(int(self._client.connection_pool.connection_kwargs["socket_timeout"] * 1000))
-            hint = f"raise --request-timeout, or check host and port; {other}"
-            return kind(f"no answer from {self.shown} within {limit}", hint=hint)
-        if isinstance(error, redis.ResponseError) or getattr(error, "status_code", None):
-            return from_reply(_reply_text(error), (), self.shown)
-        if isinstance(error, redis.InvalidResponse):
-            return no_redis(self.shown)
-        return _unreachable(kind, error, self.shown, other)
-
 
 @contextmanager
 def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
@@ -286,93 +268,6 @@ def connect(settings: Settings, notify: Notify) -> Iterator[Server]:
     with plain_client(settings) as client:
         client.response_callbacks.clear()  # they know nothing of QUEUED, nor of a command inside EXEC
         yield Server(client, settings.endpoint, notify)
-
-
-@contextmanager
-def plain_client(settings: Settings) -> Iterator[Any]:
-    """Yield a redis-py client of one connection that tries nothing twice."""
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    endpoint = settings.endpoint
-    kind: type[redis.Connection | redis.UnixDomainSocketConnection] = redis.Connection
-    where: dict[str, Any] = {"host": endpoint.host, "port": endpoint.port, "socket_connect_timeout": settings.timeout_s}
-    if endpoint.path:
-        kind, where = redis.UnixDomainSocketConnection, {"path": endpoint.path}
-    elif endpoint.tls:
-        kind = redis.SSLConnection
-    pool = _one_connection(
-        connection_class=kind,
-        db=endpoint.db,
-        username=None if endpoint.username is None else encode(endpoint.username),
-        password=None if endpoint.password is None else encode(endpoint.password),
-        socket_timeout=settings.timeout_s,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-        driver_info=None,
-        **where,
-    )
-    try:
-        yield redis.Redis(connection_pool=pool)
-    finally:
-        pool.disconnect()
-
-
-def _one_connection(**about: Any) -> Any:
-    """Return a pool of redis-py's that makes one connection and never another: what is lost stays lost.
-
-    Its own would make a new one for whatever a TLS server says after the handshake, and for a lost one.
-    """
-    import redis
-
-    class OneConnection(redis.ConnectionPool):
-        _one: Any = None
-
-        def get_connection(self, *_words: Any, **_options: Any) -> Any:
-            if self._one is None:
-                one: Any = self.make_connection()
-                one.connect()
-                self._one = one
-                if about["connection_class"] is redis.Connection and one.can_read(SAID_AT_ONCE_S):
-                    one.read_response()  # protected mode, too many clients: said before anything was asked
-            if self._one._sock is None:  # noqa: SLF001 # its is_connected came late to redis-py
-                raise redis.ConnectionError("the connection is lost")
-            return self._one
-
-        def release(self, connection: Any) -> None:
-            pass
-
-        def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002 # redis-py's
-            del inuse_connections
-            if self._one is not None:
-                self._one.disconnect()
-
-    return OneConnection(**about)
-
-
-def _unreachable(kind: type[Unreachable], error: BaseException, shown: str, other: str) -> EmqError:
-    import ssl
-
-    cause = error.__cause__ or error.__context__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return kind(f"{shown} shows a certificate that is not trusted: {cause.verify_message}")
-    if isinstance(cause, ssl.SSLError):
-        hint = f"check host and port; {other}"
-        return kind(f"{shown} does not speak TLS as expected ({cause.reason})", hint=hint)
-    is_cut = isinstance(cause, ConnectionResetError | BrokenPipeError)
-    if isinstance(error, UnicodeError):
-        return kind(f"cannot reach {shown}: its host is no name", hint="name the server with --url or EMQCTL_URL")
-    if isinstance(cause, OSError) and not is_cut:
-        reason = (cause.strerror or str(cause)).lower()
-        return kind(f"cannot reach {shown}: {reason}", hint="name the server with --url or EMQCTL_URL")
-    return kind(f"{shown} closed the connection", hint=f"check host and port; {other}")
-
-
-def _reply_text(error: Exception) -> str:
-    """Put the first word back that redis-py splits from the errors it has classes for."""
-    word = getattr(error, "status_code", None)
-    return f"{word} {error}" if word and word != "ERR" else str(error)
 
 
 def _type_word(reply: Any) -> str:

@@ -13,8 +13,9 @@ from emqctl.cli.depth import STATES
 from emqctl.cli.options import Command, pass_session
 from emqctl.cli.root import run
 from emqctl.cli.session import Session
+from emqctl.client import plain_client
 from emqctl.config import Choices
-from emqctl.connection import Server, plain_client
+from emqctl.connection import Server
 from emqctl.demo.life import live
 from emqctl.demo.server import PrivateServer, find_binary
 from emqctl.demo.world import commands
