@@ -22,6 +22,11 @@ from emqctl.queues import Queue
 from emqctl.selection import Survey, Target, survey
 from emqctl.times import parse_rate
 
+NOTE = click.option("--note", metavar="TEXT", help="Goes into the journal with the change.")
+ACCEPT_VERSION = click.option(
+    "--accept-version", metavar="VALUE", help="Change a deployment of this unknown wire version."
+)
+
 Pages = Iterable[Sequence[Target | Outcome]]
 
 
@@ -76,8 +81,8 @@ def manner_options(function: Function) -> Function:
         click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s", help="At most so many: 50/s, 100/m."),
-        click.option("--note", metavar="TEXT", help="Goes into the journal with the change."),
-        click.option("--accept-version", metavar="VALUE", help="Change a deployment of this unknown wire version."),
+        NOTE,
+        ACCEPT_VERSION,
     )
     return manners(cast("Function", gathered))
 

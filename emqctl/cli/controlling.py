@@ -12,7 +12,7 @@ import click
 
 from emqctl.branded import BrandedId
 from emqctl.changes import COLUMNS, Outcome
-from emqctl.cli.changing import refuse_read_only
+from emqctl.cli.changing import ACCEPT_VERSION, NOTE, refuse_read_only
 from emqctl.cli.options import Function, options
 from emqctl.cli.session import Session
 from emqctl.queues import Queue
@@ -37,8 +37,8 @@ def control_options(function: Function) -> Function:
 
     return options(
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
-        click.option("--note", metavar="TEXT", help="Goes into the journal with the change."),
-        click.option("--accept-version", metavar="VALUE", help="Change a deployment of this unknown wire version."),
+        NOTE,
+        ACCEPT_VERSION,
     )(cast("Function", gathered))
 
 

@@ -103,7 +103,7 @@ def _check_free(session: Session, queue: str, stock: Stock, *, force: bool) -> N
             hint = "with --force those parents wait for ever, and what comes back from children leaves ghosts here"
             raise Refused(f"cross-queue: {depend}", hint=hint)
     if stock.active and not force:
-        hint = "'pause' and 'wait --for idle' let them finish; --force takes them from their workers"
+        hint = "'pause' lets them finish, 'depth --states' counts them; --force takes them from their workers"
         raise Refused(f"active: {_jobs(stock.active)} of {queue} in flight; nothing was deleted", hint=hint)
 
 

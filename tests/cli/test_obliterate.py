@@ -145,7 +145,7 @@ def test_jobs_in_flight_need_force(emqctl: Emqctl, world: worlds.World, redis_cl
     assert (result.code, result.out) == (5, "")
     assert result.err == (
         "emqctl: active: 12 jobs of orders in flight; nothing was deleted\n"
-        "hint: 'pause' and 'wait --for idle' let them finish; --force takes them from their workers\n"
+        "hint: 'pause' lets them finish, 'depth --states' counts them; --force takes them from their workers\n"
     )
     assert content(redis_client) == before
     assert emqctl("obliterate", "orders", "--confirm", "orders", "--force").code == 0
