@@ -144,10 +144,10 @@ def judged(server: Server, waits: Waits) -> Iterator[Finding]:
     if not before:
         return
     seen = Waits(before)
-    outboxes: set[str] = set()
+    queues: set[str] = set()
     for page in key_pages(server, EVERY_QUEUE_KEY):
-        _see(server, page, seen, outboxes)
-    for name in sorted(outboxes):
+        _see(server, page, seen, queues)
+    for name in sorted(queues):
         for _, entry in entries(Queue(server, name)):
             flow = flow_of(entry)
             if flow in before:
@@ -177,17 +177,16 @@ def _counts(server: Server, flows: Iterable[Flow]) -> dict[Flow, int]:
     return counts
 
 
-def _see(server: Server, page: Sequence[bytes], seen: Waits, outboxes: set[str]) -> None:
-    """Count the children on a page of keys that are of the parents in question."""
+def _see(server: Server, page: Sequence[bytes], seen: Waits, queues: set[str]) -> None:
+    """Count the children on a page of keys that are of the parents in question, and name the queues of the keys."""
     rows: list[tuple[QueueKeys, bytes]] = []
     for key in page:
         queue, suffix = split(key) or (None, b"")
         if queue is None:
             continue
+        queues.add(queue)  # of each the outbox is read: it may come to be after the scan has passed
         kind, name, sub = sort_suffix(suffix)
-        if kind == "flow:outbox":
-            outboxes.add(queue)
-        elif kind == "job" and sub is None:
+        if kind == "job" and sub is None:
             rows.append((QueueKeys(queue), name))
     replies = server.try_ask(*(("HMGET", keys.row(member), *FIELDS) for keys, member in rows)) if rows else []
     links = [(keys, member, link_of(keys, row_of(reply))) for (keys, member), reply in zip(rows, replies, strict=True)]

@@ -23,13 +23,13 @@ from conservation import lane_name as lane
 from damage import Operator
 from servers import connect
 
-from emqctl.audit import Audit, jobs, sweep
-from emqctl.audit.waits import Waits
+from emqctl.audit import Audit, jobs, sweep, waits
 from emqctl.branded import BrandedId
 from emqctl.demo.flows import Node
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.keyspace import VERSION_KEY, QueueKeys
+from emqctl.presence import key_pages
 from emqctl.queues import Queue
 
 LOOKS = 50
@@ -181,6 +181,27 @@ def test_flows_that_are_settled_meanwhile_are_no_findings(server: PrivateServer,
     assert redis_client.zcard(K.dead) > 3
 
 
+def test_a_settlement_that_is_posted_after_the_scan_has_passed_is_under_way(
+    server: PrivateServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outbox comes to be when its key can no longer be met, and the row of the child goes before it is read."""
+    away, parent = Operator(redis_client, "away"), job(1)
+    Operator(redis_client, "jobs").flow_add(Node(parent, b"p", (Node(job(2), b"c", queue="away"),)))
+
+    def scan(*of: Any) -> Iterator[list[bytes]]:
+        pages = list(key_pages(*of))
+        claimed = away.claim(60_000)
+        assert claimed
+        away.complete(claimed.id, claimed.token)
+        yield from pages
+
+    monkeypatch.setattr(waits, "key_pages", scan)
+    suspects = waits.Waits({("jobs", parent): 1})
+    with opened(server.url) as looking:
+        assert list(waits.judged(looking, suspects)) == []
+    assert redis_client.llen(away.keys.fixed("flow:outbox")) == 1
+
+
 @pytest.mark.parametrize("settle", ["complete", "retry"])
 def test_a_job_that_is_settled_between_two_looks_is_no_finding(
     server: PrivateServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, settle: str
@@ -315,7 +336,7 @@ def test_an_audit_remembers_lanes_and_what_is_wrong_and_no_jobs(
     assert sum(map(len, memory.lanes.values())) == 30
     assert {name for name, number in kept.items() if number} == {"lanes", "_told"}
     assert kept["_told"] == 1  # flat jobs beside lanes
-    assert vars(memory.waits) == vars(Waits())
+    assert vars(memory.waits) == vars(waits.Waits())
 
 
 @pytest.mark.skipif(DEPTH != "full", reason="takes minutes")
