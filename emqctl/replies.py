@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from emqctl.keyspace import decode
 
 Command = Sequence[bytes | str | int]
 QUEUED = b"QUEUED"  # what a command inside MULTI is answered with
+
+#: What Redis before 7.0 puts before an error that a program met.
+_WRAPPED = re.compile(r"^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@\w+: ?\d+: )*-?")
 
 
 class WrongTypeReply(Refused):
@@ -62,6 +66,7 @@ def permitted(replies: list[Any]) -> list[Any]:
 
 def from_reply(text: str, command: Command, shown: str) -> EmqError:
     """Turn an error reply to ``command`` from the server ``shown`` into an error."""
+    text = _WRAPPED.sub("", text)
     first, _, rest = text.partition(" ")
     if first == "WRONGTYPE":
         return WrongTypeReply(_key_of(command))
@@ -129,6 +134,10 @@ def _elsewhere(_text: str, rest: str, shown: str) -> EmqError:
 
 def _moving(_text: str, _rest: str, shown: str) -> EmqError:
     return Unreachable(f"{shown}: the slot is being moved, nothing was done", hint="run it again in a moment")
+
+
+def _denied_in_program(text: str, _rest: str, shown: str) -> EmqError:
+    return Denied(f"{shown} denied this user what the program needs: {text}", hint="see what is: emqctl ping")
 
 
 def _busy(what: str) -> Callable[[str, str, str], EmqError]:
@@ -211,6 +220,8 @@ _BY_PHRASE = {
     "no password is set": _no_password_set,
     "invalid password": _auth_refused,
     "max number of clients": _busy("has reached its max number of clients"),
+    "user executing the script can't": _denied_in_program,
+    "ACL failure in script": _denied_in_program,
     "unknown command": _refused("does not know a command emqctl needs", "emqctl needs Redis 6.2 or any Valkey"),
 }
 _BY_FIRST_WORD: dict[str, Callable[[str, str, str], EmqError]] = {

@@ -51,7 +51,7 @@ def test_a_read_sends_read_commands_alone_on_one_connection_each_bounded(
     with monitor() as commands:
         result = emqctl(*words)
     assert result.code in {0, 3, 4, 5, 9}
-    assert commands
+    assert commands or words[0] == "slot"  # before 7.0 MONITOR does not show CLUSTER
     assert {upper(command) for command in commands} <= reading
     for command in commands:
         assert is_bounded(command), command

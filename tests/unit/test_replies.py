@@ -11,6 +11,7 @@ from emqctl.replies import QUEUED, Command, WrongTypeReply, from_reply, shaped, 
 
 AT = "redis://h:6379/0"
 GET: Command = ("GET", b"key")
+WRAPPED = f"Error running script (call to f_{'7f' * 20}): @user_script:433: @user_script: 433: "
 
 REPLIES = [
     ("NOAUTH Authentication required.", Denied, "wants a password"),
@@ -40,6 +41,17 @@ REPLIES = [
     ("ERR unknown command 'HSTRLEN', with args beginning with:", Refused, "does not know a command"),
     ("ERR max number of clients reached", Unreachable, "max number of clients"),
     ("DENIED Redis is running in protected mode", Denied, "protected mode"),
+    (  # before 7.0
+        WRAPPED + "-READONLY You can't write against a read only replica.",
+        Refused,
+        "replica",
+    ),
+    (
+        "ERR " + WRAPPED + "The user executing the script can't run this command or subcommand",
+        Denied,
+        "denied this user what the program needs",
+    ),
+    ("ERR ACL failure in script: User u has no permissions to run the 'get' command", Denied, "what the program needs"),
     ("ERR something new", Refused, "answered GET with: ERR something new"),
     ("EMQNEW something of a later version", Refused, "EMQNEW something of a later version"),
 ]
