@@ -138,7 +138,7 @@ def _commands(keys: QueueKeys) -> list[Command]:
     sets = (keys.pending, keys.active, keys.schedule, keys.dead, keys.fixed("repeat"))
     return [
         *((name, key) for name in ("TYPE", "EXISTS", "UNLINK") for key in (row, *keys.seen_by)),
-        *((name, key, "x") for name in ("ZREM", "ZSCORE") for key in sets),
+        *((name, key, "x") for name in ("ZREM", "ZSCORE", "ZMSCORE") for key in sets),
         *(("ZCARD", key) for key in sets),
         *(("ZRANGE", key, 0, 0) for key in sets),
         *((name, key, "x") for name in ("HDEL", "HGET") for key in hashes),

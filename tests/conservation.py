@@ -12,7 +12,7 @@ import redis
 import worlds
 
 from emqctl.branded import BrandedId
-from emqctl.changes import Outcome, Pace, named
+from emqctl.changes import BATCH, Outcome, Pace, named
 from emqctl.config import Settings
 from emqctl.connection import connect
 from emqctl.endpoint import parse_url
@@ -150,7 +150,7 @@ def _row(state: bytes, group: bytes | None, attempts: int) -> list[bytes | int]:
 
 
 def requeued(
-    url: str, *ids: bytes, queue: str = "jobs", walked: bool = False, batch: int = 100, **options: Any
+    url: str, *ids: bytes, queue: str = "jobs", walked: bool = False, batch: int = BATCH, **options: Any
 ) -> list[Outcome]:
     """Requeue ids, or with ``walked`` the whole dead set, in the core; return the outcomes in order."""
     with opened(url, queue) as target:

@@ -61,6 +61,7 @@ local READS = {
   { 'TYPE', ANY_ROW }, { 'HMGET', ANY_ROW, 'state' }, { 'HEXISTS', ANY_ROW, 'payload' },
   { 'EXISTS', below(ANY_ROW, 'lock') }, { 'GET', below(ANY_ROW, 'dependencies') },
   { 'ZSCORE', pending, '' }, { 'ZSCORE', active, '' }, { 'ZSCORE', schedule, '' }, { 'ZSCORE', dead, '' },
+  { 'ZMSCORE', pending, '' }, { 'ZMSCORE', active, '' }, { 'ZMSCORE', schedule, '' }, { 'ZMSCORE', dead, '' },
   { 'ZCARD', lane_of('TEN00000000000') }, { 'HGET', gactive, '' }, { 'HGET', glimit, '' },
   { 'SISMEMBER', paused, '' }, { 'LLEN', ring }, { 'LRANGE', ring, '0', '1' },
 }
@@ -74,12 +75,52 @@ end
 
 -- The reply that refuses the whole call, with nothing written, or nil. Permissions first: a command that this user
 -- may not run, met half way, would leave the change half done.
-local function refusal() return denied_read() or wrong_type() or cannot_tell_permissions() end
+local function refusal() return denied_read() or cannot_tell_permissions() or wrong_type() end
+
+local FIELDS = { 'state', 'attempts', 'group', 'parent', 'parent_queue', 'last_error', 'stalled', 'lock' }
+local PLACES = { 'pending', 'active', 'schedule', 'dead' }
+local SET_OF = { pending = pending, active = active, schedule = schedule, dead = dead }
+
+-- The scores of the jobs of a call, id -> place -> score, asked of each set at once. Each is good for one look:
+-- what is done with a job then moves it.
+local foreseen = {}
+
+local function foresee(ids)
+  if #ids == 0 then return end
+  for _, id in ipairs(ids) do foreseen[id] = {} end
+  for _, place in ipairs(PLACES) do
+    for at, score in ipairs(call('ZMSCORE', SET_OF[place], unpack(ids))) do foreseen[ids[at]][place] = score end
+  end
+end
+
+local function scores_of(id)
+  local scores = foreseen[id] or {}
+  foreseen[id] = nil
+  for _, place in ipairs(PLACES) do
+    if scores[place] == nil then scores[place] = call('ZSCORE', SET_OF[place], id) end
+  end
+  return scores
+end
+
+-- The answer of a key to a command for its type; nil, and true, where it is of another. Few are: nobody asks first.
+local function answer_of(kind, name, key, ...)
+  local found = redis.pcall(name, key, ...)
+  if type(found) ~= 'table' or not found.err then return found end
+  if type_of(key) ~= kind then return nil, true end
+  return call(name, key, ...) -- refused for something else: let it be said
+end
+
+local function read_row(job)
+  local fields = answer_of('hash', 'HMGET', job.row, unpack(FIELDS)) or {}
+  for at, field in ipairs(FIELDS) do job[field] = fields[at] or nil end
+  job.type = (job.state or job.attempts) and 'hash' or type_of(job.row)
+  job.has_payload = job.type == 'hash' and call('HEXISTS', job.row, 'payload') == 1
+end
 
 -- A worker shows that it holds the job: the marker string, or the row's field while it has a TTL.
 -- A field without TTL and without the string is left from a server that could not let it expire.
 local function has_live_lock(job)
-  if call('EXISTS', below(job.row, 'lock')) == 1 then return true end
+  if job.has_keys_below and call('EXISTS', below(job.row, 'lock')) == 1 then return true end
   if not job.lock then return false end
   local ttl = redis.pcall('HPTTL', job.row, 'FIELDS', 1, 'lock')
   return ttl.err == nil and ttl[1] > 0
@@ -87,26 +128,23 @@ end
 
 -- Everything a move looks at of one job. `places` are the words of where its id is: the four sets and its own lane.
 local function look(id)
-  local job = { id = id, row = row_of(id), places = {} }
-  job.type = type_of(job.row)
-  if job.type == 'hash' then
-    job.state, job.attempts, job.group, job.parent, job.parent_queue, job.last_error, job.stalled, job.lock = unpack(
-      call('HMGET', job.row, 'state', 'attempts', 'group', 'parent', 'parent_queue', 'last_error', 'stalled', 'lock')
-    )
-    job.has_payload = call('HEXISTS', job.row, 'payload') == 1
-  end
-  local where = { pending = pending, active = active, schedule = schedule, dead = dead }
-  for _, place in ipairs({ 'pending', 'active', 'schedule', 'dead' }) do
-    if call('ZSCORE', where[place], id) then job.places[#job.places + 1] = place end
+  local job = { id = id, row = row_of(id), places = {}, scores = scores_of(id) }
+  read_row(job)
+  job.has_keys_below = call('EXISTS', below(job.row, 'lock'), below(job.row, 'dependencies')) > 0
+  for _, place in ipairs(PLACES) do
+    if job.scores[place] then job.places[#job.places + 1] = place end
   end
   if job.group and is_branded(job.group) then
     job.lane = lane_of(job.group)
-    job.lane_is_set = is_or_absent(job.lane, 'zset')
-    if job.lane_is_set and call('ZSCORE', job.lane, id) then job.places[#job.places + 1] = 'lane' end
+    local score, is_other = answer_of('zset', 'ZSCORE', job.lane, id)
+    job.lane_is_set = not is_other
+    if score then job.places[#job.places + 1] = 'lane' end
   end
   job.place = job.places[1] or 'none'
   return job
 end
+
+local function has_live_lease(job, now) return tonumber(job.scores.active or 0) > now end
 
 local function is_at(job, ...)
   for _, each in ipairs(job.places) do
@@ -117,12 +155,27 @@ local function is_at(job, ...)
   return false
 end
 
-local function is_sound(counters, group)
-  local number = call('HGET', counters, group)
-  return not number or is_integer(number)
+local rules = {}
+
+-- What no program changes of a lane after it asked: its limit, whether it is paused, whether its counter is a number.
+local function rules_of(group)
+  local known = rules[group]
+  if not known then
+    local limit, counter = call('HGET', glimit, group), call('HGET', gactive, group)
+    known = {
+      limit = limit,
+      is_paused = call('SISMEMBER', paused, group) == 1,
+      has_sound_counter = not counter or is_integer(counter),
+      has_sound_limit = not limit or is_integer(limit),
+    }
+    rules[group] = known
+  end
+  return known
 end
 
-local function has_sound_counters(group) return is_sound(glimit, group) and is_sound(gactive, group) end
+local function has_sound_counters(group)
+  return rules_of(group).has_sound_limit and rules_of(group).has_sound_counter
+end
 
 -- Why a row would break the worker that claims it, or the step that settles it.
 local function is_bad_row(job)
@@ -148,6 +201,7 @@ local function objection(job, word, seen, ...)
 end
 
 local function count_of(job)
+  if not job.has_keys_below then return 0 end
   local key = below(job.row, 'dependencies')
   return type_of(key) == 'string' and tonumber(call('GET', key)) or 0
 end
@@ -192,7 +246,7 @@ end
 
 -- A lane with a limit that is no number, or a counter that cannot be held against it, has no room.
 local function has_room(group)
-  local limit = call('HGET', glimit, group)
+  local limit = rules_of(group).limit
   if not limit then return true end
   local most, flying = tonumber(limit), tonumber(call('HGET', gactive, group) or 0)
   return most ~= nil and flying ~= nil and flying < most
@@ -211,7 +265,7 @@ local function set_rings()
   if #touched_order == 0 then return end
   local standing = on_ring()
   for _, group in ipairs(touched_order) do
-    local servable = call('ZCARD', lane_of(group)) > 0 and call('SISMEMBER', paused, group) == 0 and has_room(group)
+    local servable = call('ZCARD', lane_of(group)) > 0 and not rules_of(group).is_paused and has_room(group)
     if servable and not standing[group] then
       call('RPUSH', ring, group)
       call('LPUSH', wake, '1')
@@ -222,11 +276,14 @@ local function set_rings()
   end
 end
 
+local queue_is_paused
+
 -- Why a job that was just let wait will not be served yet.
 local function waiting_notes(group)
   local notes = {}
-  if call('HEXISTS', meta, 'paused') == 1 then notes[#notes + 1] = 'queue-paused' end
-  if group and call('SISMEMBER', paused, group) == 1 then notes[#notes + 1] = 'lane-paused' end
+  if queue_is_paused == nil then queue_is_paused = call('HEXISTS', meta, 'paused') == 1 end
+  if queue_is_paused then notes[#notes + 1] = 'queue-paused' end
+  if group and rules_of(group).is_paused then notes[#notes + 1] = 'lane-paused' end
   if group and not has_room(group) then notes[#notes + 1] = 'lane-at-limit' end
   return notes
 end
@@ -280,7 +337,9 @@ end
 
 -- Handle the jobs named in ARGV from `first` on, three words each, then put right the ring of every lane touched.
 local function each_job(first, handle)
-  local answers = {}
+  local answers, ids = {}, {}
+  for at = first, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
+  foresee(ids)
   for at = first, #ARGV, 3 do
     answers[#answers + 1] = handle(ARGV[at], ARGV[at + 1], ARGV[at + 2])
   end

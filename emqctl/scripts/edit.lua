@@ -24,8 +24,7 @@ local function objection_to()
   if payload ~= old then return 'changed' end
   if force then return nil end
   if has_live_lock(job) then return 'locked' end
-  local lease = call('ZSCORE', active, id)
-  return lease and tonumber(lease) > now_ms() and 'active' or nil
+  return has_live_lease(job, now_ms()) and 'active' or nil
 end
 
 local reason = objection_to()

@@ -17,7 +17,7 @@ local function objection_to(job)
   if not job.lock then return 'already' end
   if not job.has_payload then return 'no-payload' end -- of a row of nothing else nothing would be left
   if has_live_lock(job) then return 'locked' end
-  return is_at(job, 'active') and tonumber(call('ZSCORE', active, job.id)) > now and 'active' or nil
+  return has_live_lease(job, now) and 'active' or nil
 end
 
 return each_job(2, function(id)

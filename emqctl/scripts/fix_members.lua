@@ -7,8 +7,6 @@
 -- Returns one answer a member, in order (see change.lua)
 -- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
-local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }
-
 local refused = refusal()
 if refused then return refused end
 
@@ -31,7 +29,7 @@ return each_job(2, function(id, _, met_in)
   if reason then return answer(member, 'skipped', reason) end
 
   local writes = {}
-  for i, place in ipairs(member.places) do writes[i] = { 'ZREM', SETS[place] or member.lane, id } end
+  for i, place in ipairs(member.places) do writes[i] = { 'ZREM', SET_OF[place] or member.lane, id } end
   local no = denial(member, writes)
   if no then return no end
 

@@ -7,8 +7,7 @@
 -- Returns one answer a job, in order (see change.lua)
 -- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
-local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }
-local PLACES = { pending = { 'lane', 'pending' }, active = { 'active' }, scheduled = { 'schedule' }, dead = { 'dead' } }
+local PLACES_OF = { pending = { 'lane', 'pending' }, active = { 'active' }, scheduled = { 'schedule' }, dead = { 'dead' } }
 
 local refused = refusal()
 if refused then return refused end
@@ -17,7 +16,7 @@ local flying = in_flight()
 
 -- The place to keep: the one the state names, of lane and flat pending the lane.
 local function right_place(job)
-  for _, place in ipairs(PLACES[job.state] or {}) do
+  for _, place in ipairs(PLACES_OF[job.state] or {}) do
     if is_at(job, place) then return place end
   end
 end
@@ -31,7 +30,7 @@ local function objection_to(job, copies)
   if job.parent then return 'flow-child' end
   if count_of(job) > 0 then return 'flow-parent' end
   if has_live_lock(job) then return 'locked' end
-  if is_at(job, 'active') and tonumber(call('ZSCORE', active, job.id)) > now then return 'active' end
+  if has_live_lease(job, now) then return 'active' end
   if not right_place(job) then return 'state-names-none' end
   if job.group and is_at(job, 'active') and right_place(job) ~= 'active' and not flying then return 'too-many-active' end
 end
@@ -55,7 +54,7 @@ return each_job(2, function(id, _, met_in)
 
   local keep, removals = right_place(job), {}
   for _, place in ipairs(job.places) do
-    if place ~= keep then removals[#removals + 1] = { 'ZREM', SETS[place] or job.lane, id } end
+    if place ~= keep then removals[#removals + 1] = { 'ZREM', SET_OF[place] or job.lane, id } end
   end
   if foreign then removals[#removals + 1] = { 'ZREM', foreign, id } end
   local no = denial(job, removals) or denial(job, { { 'HSET', gactive, '', '1' }, { 'HDEL', gactive, '' } })

@@ -20,15 +20,10 @@ end
 
 local times = times_on_ring()
 
-local function has_numbers(group)
-  local limit, counter = call('HGET', glimit, group), call('HGET', gactive, group)
-  return (not limit or is_integer(limit)) and (not counter or is_integer(counter))
-end
-
 local function objection_to(group)
   if not is_or_absent(lane_of(group), 'zset') then return 'wrong-type' end
-  if not has_numbers(group) then return 'bad-lane' end
-  local servable = call('ZCARD', lane_of(group)) > 0 and call('SISMEMBER', paused, group) == 0 and has_room(group)
+  if not has_sound_counters(group) then return 'bad-lane' end
+  local servable = call('ZCARD', lane_of(group)) > 0 and not rules_of(group).is_paused and has_room(group)
   return (times[group] or 0) == (servable and 1 or 0) and 'already' or nil
 end
 

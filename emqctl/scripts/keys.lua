@@ -25,6 +25,11 @@ local WAKE_TOKENS = 64
 
 local function row_of(id) return KEYS[1] .. 'job:' .. id end
 local function below(row, sub) return row .. ':' .. sub end -- one of JOB_SUBS
+local function keys_below(row)
+  local keys = {}
+  for at, sub in ipairs(JOB_SUBS) do keys[at] = below(row, sub) end
+  return keys
+end
 local function dedup_of(dedup_id) return KEYS[1] .. 'de:' .. dedup_id end
 local function lane_of(group) return KEYS[1] .. 'g:' .. group .. ':pending' end
 local function record_of(name) return KEYS[1] .. 'repeat:' .. name end

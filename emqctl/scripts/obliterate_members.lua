@@ -1,16 +1,16 @@
--- Take at most 100 members out of a set or of some lanes, each with all there is of it, in one step.
+-- Take at most 25 members out of a set or of some lanes, each with all there is of it, in one step.
 --
 -- KEYS[1] the queue's prefix
 -- KEYS[2] emq:{q}:meta HASH, by which the queue is paused
 -- ARGV[1] flags, letters of: f force, p permissions were probed
 -- ARGV[2] which: `repeat`, `schedule`, `pending`, `dead`, `active`, or `lane`
--- ARGV[3...] at most 100 groups of lanes; what names a lane goes with its last job
+-- ARGV[3...] at most 25 groups of lanes; what names a lane goes with its last job
 -- Returns how many members are left, then id and group ('' = none) of each job deleted; -1 alone, unless forced,
 --         where jobs are in flight
 -- Errors  EMQPROBE permissions unknown, EMQDENIED; nothing is written then. Never EMQTYPE
 
 local SETS = { ['repeat'] = repeats, schedule = schedule, pending = pending, dead = dead, active = active }
-local set, budget = SETS[ARGV[2]], 100
+local set, budget = SETS[ARGV[2]], 25
 local left, deleted = 0, {}
 
 local refused = cannot_tell_permissions()
@@ -48,8 +48,7 @@ local function delete_job(id, met_in)
     local lane = lane_or_none(group)
     if lane ~= met_in and call('ZREM', lane, id) == 1 then touch(group) end
   end
-  call('UNLINK', row)
-  for _, sub in ipairs(JOB_SUBS) do call('UNLINK', below(row, sub)) end
+  call('UNLINK', row, unpack(keys_below(row)))
   deleted[#deleted + 1] = id
   deleted[#deleted + 1] = group or ''
 end

@@ -4,7 +4,7 @@
 -- KEYS[2] emq:{q}:meta HASH, by which the queue is paused
 -- ARGV[1] flags, letters of: f force, p permissions were probed
 -- ARGV[2] what: `job`, `repeat`, or `key`
--- ARGV[3...] at most 100 ids, names, or whole keys
+-- ARGV[3...] at most 25 ids, names, or whole keys
 -- Returns 0, then the ids of jobs whose rows were deleted; -1 alone, unless forced, where jobs are in flight
 -- Errors  EMQPROBE permissions unknown, EMQDENIED; nothing is written then. Never EMQTYPE
 
@@ -25,8 +25,7 @@ local DELETE = {
     local job = look(id)
     if #job.places > 0 then return end
     if job.type ~= 'none' then deleted[#deleted + 1] = id end
-    call('UNLINK', job.row)
-    for _, sub in ipairs(JOB_SUBS) do call('UNLINK', below(job.row, sub)) end
+    call('UNLINK', job.row, unpack(keys_below(job.row)))
   end,
   ['repeat'] = function(name)
     if not call('ZSCORE', repeats, name) then call('UNLINK', record_of(name)) end

@@ -15,7 +15,7 @@ local function objection_to(job, seen)
   if job.type == 'hash' and is_held(job) then return 'flow-parent' end
   local reason = objection(job, 'scheduled', seen, 'schedule')
   if reason then return reason end
-  return flagged('u') and tonumber(call('ZSCORE', schedule, job.id)) > now and 'not-due' or nil
+  return flagged('u') and tonumber(job.scores.schedule) > now and 'not-due' or nil
 end
 
 return each_job(2, function(id, seen)

@@ -13,7 +13,7 @@ local now = now_ms()
 
 return each_job(2, function(id, seen)
   local job = look(id)
-  local deadline = job.type ~= 'none' and tonumber(call('ZSCORE', active, id) or 0) or 0
+  local deadline = job.type ~= 'none' and tonumber(job.scores.active or 0) or 0
   if deadline > now then
     return answer(job, 'skipped', 'not-lapsed', nil, { string.format('%.0f ms left', deadline - now) })
   end

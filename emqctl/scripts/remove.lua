@@ -10,7 +10,6 @@
 -- Errors  EMQTYPE a key of another type, EMQPROBE permissions unknown, EMQDENIED; nothing is written then
 
 local place, dedup = ARGV[2], ARGV[3]
-local SETS = { pending = pending, active = active, schedule = schedule, dead = dead }
 
 local refused = refusal()
 if refused then return refused end
@@ -31,28 +30,19 @@ local function look_where(id, met_in)
   return job
 end
 
-local function lease_left(job)
-  return is_at(job, 'active') and tonumber(call('ZSCORE', active, job.id)) - now or 0
-end
-
 local function objection_to(job, seen)
   if job.type == 'none' and #job.places == 0 then return 'missing' end
   if not is_still_there(job) then return 'not-' .. place end
   if job.type == 'none' then return nil end
   if job.type ~= 'hash' or (job.lane and not job.lane_is_set) then return 'wrong-type' end
-  if is_at(job, 'active') and job.lane and not is_sound(gactive, job.group) then return 'bad-row' end
+  if is_at(job, 'active') and job.lane and not rules_of(job.group).has_sound_counter then return 'bad-row' end
   if job.parent then return 'flow-child' end
   if is_held(job) or count_of(job) > 0 then return 'flow-parent' end
   if seen ~= '' and seen ~= (job.attempts or '0') then return 'changed' end
   if force then return nil end
   if has_live_lock(job) then return 'locked' end
-  if lease_left(job) > 0 then return 'active' end
+  if has_live_lease(job, now) then return 'active' end
   return #job.places == 0 and 'nowhere' or nil
-end
-
-local function wipe(job)
-  call('DEL', job.row)
-  for _, sub in ipairs(JOB_SUBS) do call('DEL', below(job.row, sub)) end
 end
 
 return each_job(4, function(id, seen, met_in)
@@ -61,7 +51,7 @@ return each_job(4, function(id, seen, met_in)
   if reason then return answer(job, 'skipped', reason) end
 
   local writes = { { 'DEL', job.row }, { 'HINCRBY', gactive, '', '1' }, { 'HDEL', gactive, '' } }
-  for _, each in ipairs(job.places) do writes[#writes + 1] = { 'ZREM', SETS[each] or job.lane, id } end
+  for _, each in ipairs(job.places) do writes[#writes + 1] = { 'ZREM', SET_OF[each] or job.lane, id } end
   local no = denial(job, writes)
   if no then return no end
 
@@ -72,8 +62,8 @@ return each_job(4, function(id, seen, met_in)
   local points_here = owner == id
   if points_here then notes[#notes + 1] = 'dedup-released' end
   if not dry then
-    for _, each in ipairs(job.places) do call('ZREM', SETS[each] or job.lane, id) end
-    wipe(job)
+    for _, each in ipairs(job.places) do call('ZREM', SET_OF[each] or job.lane, id) end
+    call('DEL', job.row, unpack(keys_below(job.row)))
     if points_here then call('DEL', dedup_of(dedup)) end
     if job.group and was_active and job.type == 'hash' then slot_back(job.group) end
     touch(job.lane and job.group or nil)

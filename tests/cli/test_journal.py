@@ -15,6 +15,7 @@ from cli.running import Emqctl, EmqctlProcess
 from wire import Proxy
 
 from emqctl import journal
+from emqctl.changes import BATCH
 
 
 @pytest.fixture
@@ -33,13 +34,15 @@ def test_a_change_is_written_before_it_is_sent_and_completed_after(
 ) -> None:
     emqctl("requeue", "orders", "--error", "card declined", "--yes", "--note", "ticket 7", env=state)
     emqctl("pause", "orders", env=state)
-    assert [entry["phase"] for entry in lines(state)] == ["begin", "end", "begin", "end"]
-    requeue, pause = emqctl("journal", "-o", "json", env=state).records
+    assert [entry["phase"] for entry in lines(state)] == ["begin", "end"] * 3
+    requeue, rest, pause = emqctl("journal", "-o", "json", env=state).records
     assert (requeue["command"], requeue["queue"], requeue["state"], requeue["note"]) == (
         *("requeue", "orders", "done"),
         "ticket 7",
     )
-    assert requeue["results"] == {"moved": len(requeue["jobs"])} == {"moved": 25 + 1}
+    assert requeue["results"] == {"moved": len(requeue["jobs"])} == {"moved": BATCH}
+    assert rest["results"] == {"moved": len(rest["jobs"])} == {"moved": 1}
+    assert (rest["run"], rest["batch"]) == (requeue["run"], 2)
     assert (pause["command"], pause["jobs"], pause["results"]) == ("pause", [], {"paused": 1})
 
 
@@ -94,7 +97,7 @@ def test_a_killed_run_leaves_its_last_batch_open(
     emqctl("pause", "orders", env=state)
     assert [each["command"] for each in emqctl("journal", "-o", "json", env=state).records] == ["requeue", "pause"]
     [change] = emqctl("journal", "--unanswered", "-o", "json", env=state).records
-    assert (change["command"], change["state"], len(change["jobs"])) == ("requeue", "unanswered", 100)
+    assert (change["command"], change["state"], len(change["jobs"])) == ("requeue", "unanswered", BATCH)
 
 
 def test_where_nothing_can_be_written_the_change_goes_on_with_a_note(

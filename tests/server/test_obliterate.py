@@ -193,7 +193,7 @@ class _CutAt:
             self._proxy.cut_down = 0
 
 
-def test_jobs_go_in_order_and_at_most_a_hundred_a_step(server: PrivateServer, jobs: Transitions) -> None:
+def test_jobs_go_in_order_and_at_most_25_a_step(server: PrivateServer, jobs: Transitions) -> None:
     ids = fill(jobs, 150)
     claimed = jobs.claim(LEASE)
     assert claimed

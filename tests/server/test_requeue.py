@@ -13,7 +13,7 @@ import worlds
 from conservation import Run, without_ttls
 
 from emqctl.branded import BrandedId
-from emqctl.changes import Outcome, Pace
+from emqctl.changes import BATCH, Outcome, Pace
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Rejected, Transitions
 from emqctl.errors import Denied, EmqError, WrongType
@@ -821,7 +821,7 @@ def test_each_job_of_a_batch_sees_what_those_before_did(redis_client: redis.Redi
     sound(redis_client)
 
 
-def test_calls_name_the_prefix_and_the_set_of_one_slot_and_at_most_a_hundred_ids(
+def test_calls_name_the_prefix_and_the_set_of_one_slot_and_at_most_25_ids(
     redis_client: redis.Redis, run: Run, monitor: wire.Monitor
 ) -> None:
     for job in REST[:250]:
@@ -833,7 +833,7 @@ def test_calls_name_the_prefix_and_the_set_of_one_slot_and_at_most_a_hundred_ids
     assert {tuple(call[2:5]) for call in calls} == {(b"2", KEYS.prefix, KEYS.dead)}
     assert slot_of(KEYS.prefix) == slot_of(KEYS.dead)
     sent = [[word for word in call[5:] if word.startswith(b"JOB")] for call in calls]
-    assert [len(ids) for ids in sent if ids != sent[0]] == [100, 50]
+    assert [len(ids) for ids in sent if ids != sent[0]] == [BATCH] * 9
     assert b"EVAL" not in {command[0].upper() for command in commands}
     assert not redis_client.exists(KEYS.prefix)
 

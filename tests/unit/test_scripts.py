@@ -238,13 +238,15 @@ def test_a_named_key_is_built_as_the_keyspace_builds_it(
 def test_the_keys_below_a_row_are_those_of_the_keyspace(redis_client: redis.Redis) -> None:
     subs = redis_client.eval(f"{FILES['keys']}\nreturn JOB_SUBS", 1, KEYS.prefix)
     assert {sub.decode() for sub in subs} == set(keyspace.JOB_SUBS)
+    below = redis_client.eval(f"{FILES['keys']}\nreturn keys_below(row_of(ARGV[1]))", 1, KEYS.prefix, JOB)
+    assert set(below) == {KEYS.job(branded.parse(JOB), sub) for sub in keyspace.JOB_SUBS}
     lock = redis_client.eval(f"{FILES['keys']}\nreturn below(row_of(ARGV[1]), 'lock')", 1, KEYS.prefix, JOB)
     assert lock == KEYS.job(branded.parse(JOB), "lock")
 
 
 def test_every_function_of_keys_lua_is_looked_at_here() -> None:
     assert set(re.findall(r"^local function (\w+)", FILES["keys"], re.MULTILINE)) == {
-        *("row_of", "below", "dedup_of", "lane_of", "record_of"),
+        *("row_of", "below", "keys_below", "dedup_of", "lane_of", "record_of"),
         "now_ms",
     }
 
