@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from emqctl.changes import Change, Outcome, Pace, apply, flags, usual_writes
 from emqctl.errors import EmqError
-from emqctl.flows import is_waited_for
+from emqctl.flows import waited_for
 from emqctl.queues import Queue
 from emqctl.scripts import program
 from emqctl.selection import Target
@@ -56,12 +56,10 @@ def _change(queue: Queue, options: Options) -> Change:
 
 
 def _waited_for(queue: Queue, outcomes: Sequence[Outcome]) -> list[Target]:
-    """Return the children whose parents in other queues are known to count on them."""
-    return [
-        Target(each.id, b"" if each.attempts is None else str(each.attempts).encode())
-        for each in outcomes
-        if each.id is not None and each.reason == "cross-queue" and is_waited_for(queue, each.id)
-    ]
+    """Return the children whose parents in other queues are known to count on them, each once."""
+    abroad = {each.id: each.attempts or 0 for each in outcomes if each.id is not None and each.reason == "cross-queue"}
+    waited = waited_for(queue, list(abroad)) if abroad else ()
+    return [Target(child, str(attempts).encode()) for child, attempts in abroad.items() if child in waited]
 
 
 def _again(

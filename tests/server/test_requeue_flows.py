@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import conservation
 import pytest
 import redis
+import wire
 import worlds
 from conservation import Run, without_ttls
 
@@ -29,6 +30,7 @@ PARENTS, CHILDREN = QueueKeys("parents"), QueueKeys("children")
 PARENT, CHILD, SIBLING, OTHER, GRANDPARENT = (bytes(BrandedId("JOB", nth << 22)) for nth in range(1, 6))
 LEASE = 30_000
 FP, ID = False, True
+Meanwhile = Callable[[Callable[[], object]], None]
 POLICIES = pytest.mark.parametrize("policy", [FP, ID], ids=["fp", "id"])
 
 
@@ -549,6 +551,28 @@ def test_of_several_children_abroad_each_is_answered_in_its_place(
     assert [each.result for each in outcomes] == ["moved" if nth % 3 else "skipped" for nth in range(10)]
 
 
+def test_however_many_children_their_parents_cost_two_round_trips(
+    redis_client: redis.Redis, parents: Transitions, children: Transitions, run: Run, monitor: wire.Monitor
+) -> None:
+    names = [bytes(BrandedId("JOB", nth << 22)) for nth in range(10, 30)]
+    add(parents, *names, queue="children")
+    for name in names:
+        lapse(children, name)
+    with monitor() as commands:
+        assert {each.result for each in run(*names, queue="children")} == {"moved"}
+    assert [name for name, *_ in commands].count(b"LRANGE") == 1
+
+
+def test_a_child_that_died_when_it_held_no_count_of_attempts_is_asked_for_as_one_that_has_none(
+    redis_client: redis.Redis, server: PrivateServer, two_dead: None, meanwhile: Meanwhile
+) -> None:
+    redis_client.hdel(CHILDREN.row(CHILD), "attempts")
+    meanwhile(lambda: redis_client.hset(CHILDREN.row(CHILD), "attempts", 1))
+    with conservation.opened(server.url, "children") as queue:
+        outcomes, _ = collected(queue, OTHER, CHILD)
+    assert [each.reason for each in outcomes] == [None, "changed"]
+
+
 # Between the first look at a child abroad and the second
 
 
@@ -565,17 +589,17 @@ def collected(queue: Queue, *ids: bytes, walked: bool = False) -> tuple[list[Out
 
 
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Let something happen when a child abroad was found to be waited for."""
-    asked = emqctl.requeue.is_waited_for
+    asked = emqctl.requeue.waited_for
 
     def arrange(event: Callable[[], object]) -> None:
-        def waited_for(queue: Queue, job: bytes) -> bool:
-            answer = asked(queue, job)
+        def waited_for(queue: Queue, found: Sequence[bytes]) -> set[bytes]:
+            answer = asked(queue, found)
             event()
             return answer
 
-        monkeypatch.setattr(emqctl.requeue, "is_waited_for", waited_for)
+        monkeypatch.setattr(emqctl.requeue, "waited_for", waited_for)
 
     return arrange
 
@@ -592,7 +616,7 @@ def test_a_child_that_left_between_two_looks_left_the_walk(
     redis_client: redis.Redis,
     server: PrivateServer,
     two_dead: None,
-    meanwhile: Callable[[Callable[[], object]], None],
+    meanwhile: Meanwhile,
 ) -> None:
     meanwhile(lambda: redis_client.zrem(CHILDREN.dead, CHILD))
     with conservation.opened(server.url, "children") as queue:
@@ -607,7 +631,7 @@ def test_a_child_that_ran_and_died_between_two_looks_is_another_case(
     redis_client: redis.Redis,
     server: PrivateServer,
     two_dead: None,
-    meanwhile: Callable[[Callable[[], object]], None],
+    meanwhile: Meanwhile,
 ) -> None:
     meanwhile(lambda: redis_client.hincrby(CHILDREN.row(CHILD), "attempts", 1))
     with conservation.opened(server.url, "children") as queue:
@@ -620,7 +644,7 @@ def test_a_connection_that_ends_between_two_looks_takes_nothing_of_the_account(
     redis_client: redis.Redis,
     server: PrivateServer,
     two_dead: None,
-    meanwhile: Callable[[Callable[[], object]], None],
+    meanwhile: Meanwhile,
     walked: bool,  # noqa: FBT001
 ) -> None:
     """What the first call did is known, and has to be said."""
