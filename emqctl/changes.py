@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -12,6 +13,7 @@ from emqctl.errors import Denied, Malformed, NoAnswer
 from emqctl.keyspace import QueueKeys, decode
 from emqctl.numbers import count
 from emqctl.queues import Queue
+from emqctl.repeats import Repeats
 from emqctl.replies import Command, NeedsProbe
 from emqctl.scripts import Program
 from emqctl.selection import Target
@@ -151,10 +153,10 @@ def usual_writes(keys: QueueKeys, *sets: bytes) -> list[Command]:
 
 def named(ids: Iterable[bytes]) -> Iterator[list[Target | Outcome]]:
     """Yield jobs given one by one in batches, in order; what is no job id, or a repeat, as its outcome."""
-    seen: set[bytes] = set()
     words = iter(ids)
-    while some := list(islice(words, BATCH)):
-        yield [_target(word, seen) for word in some]
+    with closing(Repeats()) as repeats:
+        while some := list(islice(words, BATCH)):
+            yield [_target(word, repeats) for word in some]
 
 
 @dataclass(frozen=True)
@@ -191,15 +193,12 @@ def apply(
                 raise lost
 
 
-def _target(word: bytes, seen: set[bytes]) -> Target | Outcome:
+def _target(word: bytes, repeats: Repeats) -> Target | Outcome:
     try:
         branded.parse_job(word)
     except Malformed:
         return Outcome(word, "skipped", "malformed")
-    if word in seen:
-        return Outcome(word, "skipped", "duplicate")
-    seen.add(word)
-    return Target(word)
+    return Outcome(word, "skipped", "duplicate") if repeats.has(word) else Target(word)
 
 
 class _Asking:

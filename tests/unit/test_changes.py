@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from emqctl import repeats
 from emqctl.branded import BrandedId
 from emqctl.changes import BATCH, Change, Outcome, Pace, Tally, apply, named
 from emqctl.cli import exit_codes
@@ -122,6 +125,27 @@ def test_a_repeat_is_one_whatever_batch_it_is_in() -> None:
     assert [item.id for item in flat] == words
     assert [nth for nth, item in enumerate(flat) if isinstance(item, Outcome)] == [150, 151]
     assert flat[150] == Outcome(IDS[0], "skipped", "duplicate")
+
+
+def test_a_repeat_is_one_however_many_ids_come_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "IN_MEMORY", 10)
+    words = [*IDS[:60], IDS[0], IDS[30], IDS[59], IDS[60]]
+    flat = [item for batch in named(words) for item in batch]
+    assert [item.id for item in flat] == words
+    assert [nth for nth, item in enumerate(flat) if isinstance(item, Outcome)] == [60, 61, 62]
+
+
+def test_ids_that_cannot_be_remembered_end_the_run_before_they_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repeats, "IN_MEMORY", BATCH)
+    monkeypatch.setattr("sqlite3.connect", Mock(side_effect=sqlite3.OperationalError("database or disk is full")))
+    stub = Stub()
+    outcomes, error = collected(stub, named(IDS[: 2 * BATCH]))
+    assert isinstance(error, Refused)
+    assert "disk is full" in str(error)
+    assert [each.id for each in outcomes] == IDS[:BATCH]
+    assert len(stub.calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -244,7 +268,7 @@ def test_a_dry_run_says_would() -> None:
     assert stub.calls[0][2][0] == "d"
 
 
-def collected(stub: Stub, pages: Sequence[Sequence[Any]]) -> tuple[list[Outcome], Exception | None]:
+def collected(stub: Stub, pages: Iterable[Sequence[Any]]) -> tuple[list[Outcome], Exception | None]:
     queue: Any = SimpleNamespace(server=stub, keys=QueueKeys("q"), name="q")
     outcomes: list[Outcome] = []
     try:
