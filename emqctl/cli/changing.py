@@ -206,8 +206,12 @@ def _summary(tally: Tally, queue: Queue, manner: Manner, verb: Verb) -> str:
     parts = [f"{would}{verb.past} {verb.count(tally.done)} of {queue.name}"]
     if tally.already:
         parts.append(f"{tally.already:,} so already")
-    if tally.undone:
-        parts.append("not: " + ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.undone.items())))
+    undone = dict(tally.undone)
+    unanswered = undone.pop("no-answer", 0)
+    if undone:
+        parts.append("not: " + ", ".join(f"{count:,} {reason}" for reason, count in sorted(undone.items())))
+    if unanswered:
+        parts.append(f"{unanswered:,} no-answer: done or not")
     if tally.left:
         parts.append(f"{tally.left:,} had gone elsewhere meanwhile")
     parts += [f"{count:,} {note}" for note, count in sorted(tally.notes.items())]

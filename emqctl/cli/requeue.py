@@ -40,8 +40,8 @@ def command(session: Session, /, queue: str, choice: Choice, manner: Manner, **f
     """Bring dead jobs back: to their own lane, or to the pending set, at the place of their mint time.
 
     Named ids are their own confirmation; a set, chosen by --all or filters, is asked for. The oldest
-    go first. Attempts are kept, so a worker that allows no more buries a job at its next failure.
-    Running the same command again is always safe.
+    go first, and --after ID goes on behind those that cannot be moved. Attempts are kept, so a worker
+    that allows no more buries a job at its next failure. Running the same command again is always safe.
     """
     options = Options(dry_run=manner.dry_run, **flags)
     verb = Verb(
