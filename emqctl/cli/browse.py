@@ -21,6 +21,7 @@ OF_STATE = {
     "scheduled": ("due", "overdue"),
     "dead": ("error", "error_bytes"),
 }
+DEAD_SHOWN = ("id", "minted", "attempts", "lane", "error")  # errors are long: behind one nothing can be read
 
 
 @click.command(
@@ -53,14 +54,15 @@ def command(session: Session, /, queue: str, filters: Filters, **asked: Any) -> 
         listing = browse(Queue(server, queue), request)
         text = "payload" if request.payload else "preview"
         columns = ("id", "minted", "attempts", "lane", *OF_STATE[request.state], "payload_bytes", text)
-        session.emit(listing, BrowsedJob, columns=columns, more=lambda: listing.more, clock=server.now_ms)
+        shown = DEAD_SHOWN if request.state == "dead" and not request.payload else columns
+        session.emit(listing, BrowsedJob, columns=columns, shown=shown, more=lambda: listing.more, clock=server.now_ms)
         _explain(session, request, listing)
 
 
 def _explain(session: Session, request: Request, listing: Listing) -> None:
     if listing.more:
-        total = "more" if listing.total is None else listing.total
-        session.note(f"{listing.shown} of {total} shown, {_next_page(request, listing)}all: -n 0")
+        known = f"of {listing.total} shown" if listing.total is not None else "shown, there are more"
+        session.note(f"{listing.shown} {known}, {_next_page(request, listing)}all: -n 0")
     if listing.rowless:
         session.note(f"{listing.rowless} of these ids have no job behind them: no row, or one without payload")
 

@@ -182,18 +182,28 @@ def test_a_table_shortens_its_last_column_alone(emqctl: Emqctl, queue: redis.Red
         job = f"JOB0000000000{nth}"
         queue.zadd("emq:{q}:dead", {job: 0})
         queue.hset(f"emq:{{q}}:job:{job}", mapping={"attempts": 3, "payload": "p" * 60, "last_error": error})
-    narrow = emqctl("browse", "q", "--state", "dead", tty=True, columns=40, env={"NO_COLOR": "1"})
+    dead = ("browse", "q", "--state", "dead", "--columns", "id,attempts,error,preview")
+    narrow = emqctl(*dead, tty=True, columns=40, env={"NO_COLOR": "1"})
     assert narrow.out.count(error) == 3
     assert all(f"JOB0000000000{nth}" in narrow.out for nth in range(3))
     assert "p" * 60 not in narrow.out
     assert "…" in narrow.out
-    wide = emqctl("browse", "q", "--state", "dead", tty=True, columns=250, env={"NO_COLOR": "1"})
+    wide = emqctl(*dead, tty=True, columns=250, env={"NO_COLOR": "1"})
     assert wide.out.count("p" * 60) == 3
     fitting = max(map(len, wide.lines))
-    exact = emqctl("browse", "q", "--state", "dead", tty=True, columns=fitting, env={"NO_COLOR": "1"})
+    exact = emqctl(*dead, tty=True, columns=fitting, env={"NO_COLOR": "1"})
     assert exact.out == wide.out
-    piped = emqctl("browse", "q", "--state", "dead", "-o", "table", columns=40)
+    piped = emqctl(*dead, "-o", "table", columns=40)
     assert piped.out == wide.out
+
+
+def test_a_table_of_dead_jobs_ends_with_their_errors(emqctl: Emqctl, queue: redis.Redis) -> None:
+    """However long one is, the table is as wide as the terminal."""
+    queue.zadd("emq:{q}:dead", {"JOB00000000001": 0})
+    queue.hset("emq:{q}:job:JOB00000000001", mapping={"attempts": 3, "payload": "p", "last_error": "e" * 4000})
+    result = emqctl("browse", "q", "--state", "dead", tty=True, columns=90, env={"NO_COLOR": "1"})
+    assert max(map(len, result.lines)) == 90
+    assert result.lines[-1].endswith("e…")
 
 
 def test_a_piped_table_is_whole_however_long_a_payload_is(emqctl: Emqctl, queue: redis.Redis) -> None:
