@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import recording
 import redis
 import worlds
 
@@ -18,6 +19,7 @@ from emqctl.demo.server import PrivateServer
 from emqctl.demo.world import commands
 
 README = Path(__file__).parents[2] / "README.md"
+SESSION = README.parent / ".github" / "session.svg"
 AS_OF_MS = 1_796_061_600_000  # 2026-11-30T18:00:00Z, so that the ids in the README stay the same
 BLOCK = re.compile(r"```console\n\$ (.+)\n((?:.*\n)*?)```\n")
 
@@ -53,6 +55,24 @@ def test_what_the_readme_shows_is_what_is_printed(
         README.write_text(text.replace(f"$ {line}\n{shown}```", f"$ {line}\n{printed}```"), "utf-8")
     else:
         assert printed == shown
+
+
+def test_the_recorded_session_is_what_a_terminal_shows(
+    server: PrivateServer, redis_client: redis.Redis, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """How rich draws it is its own affair: compared is the text."""
+    worlds.send(redis_client, commands(AS_OF_MS))
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("EMQCTL_", "NO_COLOR"))}
+    session = recording.recorded(server.url, {**variables, "XDG_STATE_HOME": str(tmp_path)})
+    svg = recording.drawn(session)
+    if request.config.getoption("update_golden"):
+        SESSION.parent.mkdir(exist_ok=True)
+        SESSION.write_text(svg, "utf-8")
+    assert recording.text_of(svg) == recording.text_of(SESSION.read_text("utf-8"))
+    assert [line for line in recording.text_of(svg) if line.startswith("$ ")] == [
+        f"$ {each}" for each in recording.LINES
+    ]
+    assert f"({SESSION.relative_to(README.parent)})" in README.read_text("utf-8")
 
 
 def test_the_readme_begins_with_its_two_commands() -> None:
