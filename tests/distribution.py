@@ -19,7 +19,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ("emqctl/", "tests/", "completions/", "man/", "README.md", "LICENSE", "CHANGELOG.md")
+SHIPPED = (
+    *("emqctl/", "tests/", "completions/", "man/"),
+    *("README.md", ".github/session.svg", "LICENSE", "CHANGELOG.md"),
+)
 OF_THE_SDIST = {"PKG-INFO", "pyproject.toml", ".gitignore"}  # hatchling puts them in
 OF_THE_WHEEL = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
