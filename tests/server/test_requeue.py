@@ -732,7 +732,7 @@ def test_a_choice_holds_while_the_attempts_are_those_it_saw(
 
 WRITES = ("zadd", "zrem", "hdel", "hset", "hincrby", "rpush", "lrem", "lpush", "ltrim")
 READS = (
-    *("type", "exists", "hmget", "hexists", "zscore", "hget", "get", "sismember", "zcard", "llen", "lrange"),
+    *("type", "exists", "hmget", "hexists", "zscore", "zmscore", "hget", "get", "sismember", "zcard", "llen", "lrange"),
     *("evalsha", "script|load"),
 )
 LEAST = ("+@read", "+@connection", "+@transaction", "+time", "+evalsha", "+script", *(f"+{each}" for each in WRITES))
