@@ -47,6 +47,10 @@ LOOKING = [
 USERS = {
     "everything": ("+@all ~*", set()),
     "an observer": ("+@read +@connection +@transaction +time ~emq:* ~{emq}:*", set(CHANGING)),
+    "an operator": (
+        "+@read +@write -@dangerous +@connection +@transaction +time +evalsha +script|load ~emq:* ~{emq}:*",
+        set(),
+    ),
     "no HSET": ("+@all -hset ~*", set(CHANGING) - {"remove", "obliterate"}),
     "no ZADD": ("+@all -zadd ~*", {"requeue", "bury", "reap", "promote", "move", "fix"}),
     "no programs": ("+@all -evalsha ~*", set(CHANGING)),
@@ -99,6 +103,11 @@ def run_each(emqctl: Emqctl, client: redis.Redis, url: str, folder: Path) -> dic
         assert changed == (result.code != 8) or kind in BROAD, (kind, result.summary)
         found[kind] = [result]
     return found
+
+
+def test_the_readme_gives_the_rights_of_an_observer_and_an_operator() -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
+    assert [name for name in ("an observer", "an operator") if f"`{USERS[name][0]}`" not in readme] == []
 
 
 @pytest.mark.parametrize(("rules", "may_not"), USERS.values(), ids=USERS)
