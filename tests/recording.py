@@ -53,7 +53,7 @@ def _typed(line: str, url: str, variables: Mapping[str, str]) -> str:
     child = pexpect.spawn(
         sys.executable,
         ["-m", *line.split()],
-        env={**variables, "EMQCTL_URL": url, "TERM": "xterm-256color"},
+        env={**variables, "EMQCTL_URL": url, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)},
         dimensions=(40, COLUMNS),
         encoding="utf-8",
         timeout=60,
