@@ -86,7 +86,6 @@ local SET_OF = { pending = pending, active = active, schedule = schedule, dead =
 local foreseen = {}
 
 local function foresee(ids)
-  if #ids == 0 then return end
   for _, id in ipairs(ids) do foreseen[id] = {} end
   for _, place in ipairs(PLACES) do
     for at, score in ipairs(call('ZMSCORE', SET_OF[place], unpack(ids))) do foreseen[ids[at]][place] = score end

@@ -452,7 +452,7 @@ def test_nothing_is_lost_and_nothing_breaks_whatever_happens(
 
 @pytest.fixture
 def populated(scene: dict[str, Any]) -> Machine:
-    """A queue with a job in every place, flat and in a lane; one lane has a limit that it has reached."""
+    """A queue with a job in every place, flat and in a lane; one lane can be served, one has reached its limit."""
     machine: Machine = type("Populated", (Machine,), scene)()
     for lane in (None, LANES[0], LANES[1]):
         for end in ("dies", "is swept", "is tried again", "lapses"):
@@ -466,6 +466,8 @@ def populated(scene: dict[str, Any]) -> Machine:
     machine.let_an_hour_pass("jobs")
     machine.go_through_a_job("jobs", None, "is tried again")
     machine.tune("jobs", "lane_limit", LANES[1], 1)
+    machine.produce("jobs", LANES[0], b"waits")  # the others went as their lane had its turn
+    assert machine.view("jobs").ring == [LANES[0]]
     return machine
 
 
