@@ -73,6 +73,30 @@ def test_findings_that_cannot_be_remembered_may_be_told_again_and_are_never_lost
     assert {finding.id for finding in audited(server.url) if finding.rule == "dangling"} == set(map(job_id, range(5)))
 
 
+def test_of_flows_that_may_go_on_in_hidden_queues_nothing_is_said_and_that_is_told(
+    server: PrivateServer, jobs: Transitions, keeper: redis.Redis
+) -> None:
+    """A child in a queue that this user may not look into is no reason to call its parent stuck."""
+    jobs.flow_add(Node(JOB, b"p", (Node(CHILD, b"c", queue="away"),)))
+    rights = ("reset", "on", ">pw", "~emq:{jobs}:*", "~{emq}:*", "&*", "+@all")
+    keeper.execute_command("ACL", "SETUSER", "one-queue", *rights)
+    found = rules(server.url.replace("//", "//one-queue:pw@"), "jobs")
+    assert "held_parent_stuck" not in found
+    assert (found["flows_hidden"].queue, found["flows_hidden"].level) == (None, "note")
+    assert "flows_hidden" not in rules(server.url, "jobs")
+
+
+@pytest.mark.parametrize("name", ["ACL failure in script", "no password is set", "max number of clients"])
+def test_a_name_that_an_error_quotes_is_not_taken_for_the_error(
+    server: PrivateServer, jobs: Transitions, name: str
+) -> None:
+    """A server without HPTTL says so with the words it was given."""
+    row = {"lock": "1", "payload": "x", "state": "pending", "attempts": "0"}
+    jobs.client.hset(K.row(name.encode()), mapping=row)
+    jobs.client.zadd(K.pending, {name: 0})
+    assert "bad_member" in rules(server.url, "jobs")
+
+
 def test_of_too_many_flows_nothing_is_said_and_that_is_told(
     server: PrivateServer, jobs: Transitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
