@@ -68,14 +68,14 @@ def from_reply(text: str, command: Command, shown: str) -> EmqError:
     """Turn an error reply to ``command`` from the server ``shown`` into an error."""
     text = _WRAPPED.sub("", text)
     first, _, rest = text.partition(" ")
-    if first == "WRONGTYPE":
+    if first == "WRONGTYPE" and _name_of(command) != "EVALSHA":  # which names no key
         return WrongTypeReply(_key_of(command))
     if first in _OURS:
         return _OURS[first](rest)
     if first == "NOPERM":
         return _denied(command, shown)
-    for phrase, error in _BY_PHRASE.items():
-        if phrase in text:
+    for beginning, error in _BY_BEGINNING.items():
+        if text.removeprefix("ERR ").startswith(beginning):
             return error(text, rest, shown)
     if first in _BY_FIRST_WORD:
         return _BY_FIRST_WORD[first](text, rest, shown)
@@ -213,14 +213,15 @@ def _no_password_set(_text: str, _rest: str, shown: str) -> EmqError:
     return Denied(f"{shown} has no password set, and one was given", hint="leave the password out")
 
 
-_BY_PHRASE = {
+#: Of the text, since the rest may quote data.
+_BY_BEGINNING = {
     "DB index is out of range": _no_database,
     "SELECT is not allowed": _no_database,
-    "without any password": _no_password_set,
-    "no password is set": _no_password_set,
+    "AUTH <password> called without any password": _no_password_set,
+    "Client sent AUTH, but no password is set": _no_password_set,
     "invalid password": _auth_refused,
     "max number of clients": _busy("has reached its max number of clients"),
-    "user executing the script can't": _denied_in_program,
+    "The user executing the script can't": _denied_in_program,
     "ACL failure in script": _denied_in_program,
     "unknown command": _refused("does not know a command emqctl needs", "emqctl needs Redis 6.2 or any Valkey"),
 }

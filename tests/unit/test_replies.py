@@ -52,6 +52,11 @@ REPLIES = [
         "denied this user what the program needs",
     ),
     ("ERR ACL failure in script: User u has no permissions to run the 'get' command", Denied, "what the program needs"),
+    (
+        "ERR unknown command 'HPTTL', with args beginning with: 'ACL failure in script' ",
+        Refused,
+        "does not know a command",
+    ),
     ("ERR something new", Refused, "answered GET with: ERR something new"),
     ("EMQNEW something of a later version", Refused, "EMQNEW something of a later version"),
 ]
