@@ -21,7 +21,14 @@ OF_STATE = {
     "scheduled": ("due", "overdue"),
     "dead": ("error", "error_bytes"),
 }
-DEAD_SHOWN = ("id", "minted", "attempts", "lane", "error")  # errors are long: behind one nothing can be read
+DEAD_SHOWN = (
+    "id",
+    "minted",
+    "attempts",
+    "lane",
+    "error_bytes",
+    "error",
+)  # errors are long: behind one nothing can be read
 
 
 @click.command(
