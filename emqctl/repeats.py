@@ -34,11 +34,14 @@ class Repeats:
         return self._is_in_file(word)
 
     def _is_in_file(self, word: bytes) -> bool:
-        import sqlite3  # here: few runs need it, and all would wait for it
-
         try:
-            if self._rest is None:
-                self._rest = sqlite3.connect("", isolation_level=None)  # a file of its own, gone with the connection
+            import sqlite3  # here: few runs need it, and all would wait for it
+        except ImportError:  # a Python that was built without
+            self._first.add(word)
+            return False
+        try:
+            if self._rest is None:  # a file of its own, gone with the connection
+                self._rest = sqlite3.connect("", isolation_level=None, check_same_thread=False)
                 self._rest.execute("PRAGMA journal_mode = OFF")
                 self._rest.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
             return self._rest.execute("INSERT OR IGNORE INTO ids VALUES (?)", (word,)).rowcount == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from types import SimpleNamespace
@@ -133,6 +134,14 @@ def test_a_repeat_is_one_however_many_ids_come_between(monkeypatch: pytest.Monke
     flat = [item for batch in named(words) for item in batch]
     assert [item.id for item in flat] == words
     assert [nth for nth, item in enumerate(flat) if isinstance(item, Outcome)] == [60, 61, 62]
+
+
+def test_a_repeat_is_one_where_python_was_built_without_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "IN_MEMORY", 10)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    words = [*IDS[:60], IDS[59]]
+    flat = [item for batch in named(words) for item in batch]
+    assert [nth for nth, item in enumerate(flat) if isinstance(item, Outcome)] == [60]
 
 
 def test_ids_that_cannot_be_remembered_end_the_run_before_they_are_sent(
