@@ -22,6 +22,11 @@ BATCH = 25  # jobs a program handles in one call: 0.5 ms with all checks, where 
 USUAL_BUDGET = 3  # attempts EchoMQ's workers allow by default; what they really allow stands nowhere in Redis
 DONE = ("moved", "removed", "edited", "would-move", "would-remove", "would-edit")
 WOULD = {"moved": "would-move", "removed": "would-remove", "edited": "would-edit", "skipped": "would-skip"}
+#: Keys of a queue whose types every change looks at.
+OWN = (
+    *("pending", "active", "schedule", "dead"),
+    *("ring", "wake", "paused", "gactive", "glimit", "gweight", "meta"),
+)
 SO_ALREADY = ("already", "same", "same-lane")  # what was so already counts as done
 
 
@@ -132,17 +137,23 @@ def flags(**wanted: bool) -> str:
     return "".join(letter for letter, is_wanted in wanted.items() if is_wanted)
 
 
+def usual_looks(keys: QueueKeys, *sets: bytes) -> list[Command]:
+    """Return commands of the kinds by which a change of jobs in these sets looks at them and at lanes."""
+    row, ring = keys.row(b"JOB00000000000"), keys.fixed("ring")
+    return [
+        *(("TYPE", key) for key in (row, *map(keys.fixed, OWN))),
+        *((name, key, "x") for name in ("ZSCORE", "ZMSCORE") for key in sets),
+        *(("HMGET", row, "state"), ("HEXISTS", row, "payload"), ("EXISTS", row), ("GET", row), ("ZCARD", keys.pending)),
+        *(("HGET", keys.fixed(counts), "x") for counts in ("gactive", "glimit")),
+        *(("SISMEMBER", keys.fixed("paused"), "x"), ("LLEN", ring), ("LRANGE", ring, 0, 1)),
+    ]
+
+
 def usual_writes(keys: QueueKeys, *sets: bytes) -> list[Command]:
     """Return commands of the kinds a move between these sets sends, those that only look first."""
     row, ring, wake, gactive = keys.row(b"JOB00000000000"), *map(keys.fixed, ("ring", "wake", "gactive"))
-    looks: list[Command] = [
-        *(("TYPE", key) for key in (row, *keys.seen_by)),
-        *((name, key, "x") for name in ("ZSCORE", "ZMSCORE") for key in sets),
-        *(("HMGET", row, "state"), ("HEXISTS", row, "payload"), ("EXISTS", row), ("GET", row), ("ZCARD", keys.pending)),
-        *(("HGET", gactive, "x"), ("SISMEMBER", keys.fixed("paused"), "x"), ("LLEN", ring), ("LRANGE", ring, 0, 1)),
-    ]
     return [
-        *looks,
+        *usual_looks(keys, *sets),
         *(("ZADD", key, 0, "x") for key in sets),
         *(("ZREM", key, "x") for key in sets),
         *(("HSET", row, "state", "x"), ("HDEL", row, "stalled"), ("HINCRBY", row, "attempts", 1)),

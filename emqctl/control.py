@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emqctl.branded import BrandedId
-from emqctl.changes import flags
+from emqctl.changes import flags, usual_looks
 from emqctl.keyspace import QueueKeys
 from emqctl.lanes import first_pages, known_lanes
 from emqctl.queues import Queue
@@ -57,9 +57,10 @@ def _control(
 
 
 def _writes(keys: QueueKeys) -> list[Command]:
-    """Return commands of the kinds the program sends."""
+    """Return commands of the kinds the program sends, to look and to write."""
     hashes = [keys.fixed(kind) for kind in ("meta", "glimit", "gweight")]
     return [
+        *usual_looks(keys),
         *(("HSET", key, "x", "1") for key in hashes),
         *(("HDEL", key, "x") for key in hashes),
         *(("SADD", keys.fixed("paused"), "x"), ("SREM", keys.fixed("paused"), "x")),

@@ -264,7 +264,8 @@ local function set_rings()
   if #touched_order == 0 then return end
   local standing = on_ring()
   for _, group in ipairs(touched_order) do
-    local servable = call('ZCARD', lane_of(group)) > 0 and not rules_of(group).is_paused and has_room(group)
+    local waiting, is_other = answer_of('zset', 'ZCARD', lane_of(group))
+    local servable = not is_other and waiting > 0 and not rules_of(group).is_paused and has_room(group)
     if servable and not standing[group] then
       call('RPUSH', ring, group)
       call('LPUSH', wake, '1')
@@ -334,14 +335,26 @@ local function in_flight()
   return count
 end
 
+-- Whether an error is that this user may not send a command, or not for this key.
+local function is_denial(met)
+  local text = type(met) == 'table' and met.err or tostring(met)
+  return text:find('ACL failure in script', 1, true) or text:find("user executing the script can't", 1, true)
+end
+
 -- Handle the jobs named in ARGV from `first` on, three words each, then put right the ring of every lane touched.
+-- A job of which something may not even be seen is left: what is written of one was asked for before the first write.
 local function each_job(first, handle)
   local answers, ids = {}, {}
   for at = first, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
   foresee(ids)
+  local broken
   for at = first, #ARGV, 3 do
-    answers[#answers + 1] = handle(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+    local is_whole, made = pcall(handle, ARGV[at], ARGV[at + 1], ARGV[at + 2])
+    if not is_whole and not is_denial(made) then broken = made; break end
+    local unseen = { id = ARGV[at], place = 'none' }
+    answers[#answers + 1] = is_whole and made or answer(unseen, 'failed', 'denied', nil, { 'what', ARGV[at], 'needs' })
   end
   set_rings()
+  if broken then error(broken, 0) end
   return answers
 end

@@ -35,7 +35,7 @@ return each_job(2, function(id, _, met_in)
 
   if not dry then
     for _, write in ipairs(writes) do call(unpack(write)) end
-    touch(member.lane and member.group)
+    touch(is_at(member, 'lane') and member.group)
   end
   return answer(member, 'fixed', nil, 'none')
 end)

@@ -35,7 +35,7 @@ local function objection_to(job, seen)
   if not is_still_there(job) then return 'not-' .. place end
   if job.type == 'none' then return nil end
   if job.type ~= 'hash' or (job.lane and not job.lane_is_set) then return 'wrong-type' end
-  if is_at(job, 'active') and job.lane and not rules_of(job.group).has_sound_counter then return 'bad-row' end
+  if is_at(job, 'active') and job.group and not rules_of(job.group).has_sound_counter then return 'bad-row' end
   if job.parent then return 'flow-child' end
   if is_held(job) or count_of(job) > 0 then return 'flow-parent' end
   if seen ~= '' and seen ~= (job.attempts or '0') then return 'changed' end

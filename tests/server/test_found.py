@@ -8,13 +8,14 @@ import invariants
 import pytest
 import redis
 
-from emqctl import connection, moves
+from emqctl import branded, connection, control, moves
 from emqctl.changes import Pace, named
 from emqctl.config import Settings
 from emqctl.demo.flows import Node
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Transitions
 from emqctl.endpoint import Endpoint
+from emqctl.errors import Denied
 from emqctl.queues import Queue
 from emqctl.requeue import Options, requeue
 
@@ -47,6 +48,35 @@ def test_a_job_in_flight_is_not_removed_where_its_slot_cannot_be_given_back(
     [[outcome]] = moves.remove(queue, named([JOB]), moves.How(force=force), Pace())
     assert (outcome.result, outcome.reason) == ("skipped", "bad-row")
     assert invariants.look(redis_client).keys == before.keys
+
+
+def test_a_job_in_flight_of_a_group_that_names_no_lane_is_not_removed_where_its_slot_cannot_be_given_back(
+    redis_client: redis.Redis, jobs: Transitions, queue: Queue
+) -> None:
+    redis_client.hset(jobs.keys.row(JOB), mapping={"state": "active", "attempts": 1, "payload": "{}", "group": "bad"})
+    redis_client.zadd(jobs.keys.active, {JOB: 1})
+    redis_client.hset(jobs.keys.fixed("gactive"), "bad", "x")
+    before = invariants.look(redis_client)
+    [[outcome]] = moves.remove(queue, named([JOB]), moves.How(), Pace())
+    assert (outcome.result, outcome.reason) == ("skipped", "bad-row")
+    assert invariants.look(redis_client).keys == before.keys
+
+
+@pytest.mark.parametrize("command", ["hget", "zcard", "llen", "lrange", "sismember", "type"])
+def test_a_control_of_a_user_who_may_not_look_is_refused_whole(
+    redis_client: redis.Redis, keeper: redis.Redis, jobs: Transitions, queue: Queue, command: str
+) -> None:
+    """The lane was paused and stood on the ring still."""
+    jobs.lane_enqueue(LANE, JOB, "{}")
+    before = invariants.look(keeper)
+    keeper.execute_command("ACL", "SETUSER", "default", f"-{command}")
+    for act in (
+        lambda: control.pause(queue, branded.parse(LANE)),
+        lambda: control.limit(queue, branded.parse(LANE), 0),
+    ):
+        with pytest.raises(Denied, match=command.upper()):
+            act()
+    assert invariants.look(keeper).keys == before.keys
 
 
 def test_a_late_completion_is_not_told_to_a_parent_in_another_queue(

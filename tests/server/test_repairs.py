@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -284,6 +285,7 @@ NOT_FIXED = {
         ("locked", (row("pending", lock=1), IN_PENDING, LOCKED)),
         ("active", (row("active", lock=1), ("ZADD", K.active, FUTURE, JOB))),
         ("no-payload", (("HSET", K.row(JOB), "lock", 1),)),
+        ("wrong-type", (("SET", K.row(JOB), "x"), IN_PENDING)),
     ),
     "child_without_parent": (
         ("missing", ()),
@@ -291,6 +293,7 @@ NOT_FIXED = {
         ("parent-exists", (row("pending", parent=CHILD), IN_PENDING, ("HSET", K.row(CHILD), "state", "x"))),
         ("cross-queue", (row("pending", parent=CHILD, parent_queue="other"), IN_PENDING)),
         ("bad-row", (row("pending", parent="no id"), IN_PENDING)),
+        ("wrong-type", (("SET", K.row(JOB), "x"), IN_PENDING)),
     ),
 }
 LANES_NOT_FIXED = {
@@ -339,6 +342,54 @@ def test_a_queue_with_a_key_of_another_type_is_left_alone(server: PrivateServer,
     assert made["dangling"] == ("skipped", "wrong-type")
     assert made["wrong_type_key"] == ("skipped", FOR_A_PERSON)
     assert deployment.zcard(K.dead) == 1
+
+
+@pytest.mark.parametrize("case", FIXED.values(), ids=FIXED)
+def test_a_repair_is_refused_whole_where_a_key_is_of_another_type(
+    server: PrivateServer, deployment: redis.Redis, case: Case
+) -> None:
+    worlds.send(deployment, case.commands)
+    findings = [finding for finding in audited(server.url, "jobs") if finding.rule == case.rule]
+    unused = next(key for key in map(K.fixed, ("gweight", "wake", "meta")) if not deployment.exists(key))
+    deployment.xadd(unused, {"x": "x"})
+    before = contents(deployment)
+    assert {(f.result, f.reason) for f in repaired(server.url, findings)} == {("skipped", "wrong-type")}
+    assert contents(deployment) == before
+
+
+def test_a_member_that_is_no_id_is_taken_out_whatever_lane_its_row_names(
+    server: PrivateServer, deployment: redis.Redis
+) -> None:
+    named = ("HSET", K.row(b"foo"), "group", LANE)
+    worlds.send(deployment, [named, ("ZADD", K.pending, 0, "foo"), ("SET", IN_LANE, "x"), IN_DEAD])
+    made = {(f.rule, f.id): f.result for f in repaired(server.url, audited(server.url, "jobs"))}
+    assert (made["bad_member", b"foo"], made["dangling", JOB]) == ("fixed", "fixed")
+    assert not deployment.exists(K.pending, K.dead)
+
+
+WRITES = ("zadd", "zrem", "hset", "hdel", "hincrby", "rpush", "lrem", "lpush", "ltrim")
+
+
+@pytest.mark.parametrize("case", FIXED.values(), ids=FIXED)
+def test_a_repair_of_a_user_who_lacks_a_command_is_whole_or_none(
+    server: PrivateServer, deployment: redis.Redis, keeper: redis.Redis, case: Case
+) -> None:
+    denied = []
+    for command in WRITES:
+        deployment.flushall()
+        deployment.set(VERSION_KEY, "echomq:3.0.0")
+        worlds.send(deployment, case.commands)
+        before = contents(deployment)
+        findings = [finding for finding in audited(server.url, "jobs") if finding.rule == case.rule]
+        keeper.execute_command("ACL", "SETUSER", "short", "reset", "on", ">pw", "~*", "&*", "+@all", f"-{command}")
+        with opened(server.url.replace("//", "//short:pw@")) as target, suppress(Denied):
+            made = [each for batch in batches(target, findings) for each in batch.findings]
+            assert {(f.result, f.reason) for f in made} == {(case.result, case.reason)}
+            assert case.rule not in {finding.rule for finding in audited(server.url, "jobs")}
+            continue
+        assert contents(deployment) == before
+        denied.append(command)
+    assert denied
 
 
 def test_a_user_who_may_not_write_changes_nothing(

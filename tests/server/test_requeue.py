@@ -13,7 +13,7 @@ import worlds
 from conservation import Run, without_ttls
 
 from emqctl.branded import BrandedId
-from emqctl.changes import BATCH, Outcome, Pace
+from emqctl.changes import BATCH, Outcome, Pace, named
 from emqctl.demo.server import PrivateServer
 from emqctl.demo.worker import Rejected, Transitions
 from emqctl.errors import Denied, EmqError, WrongType
@@ -757,6 +757,26 @@ def test_a_user_that_lacks_one_command_is_told_which_and_nothing_is_written(
         run(A, B)
     assert command.partition("|")[0].upper() in str(raised.value).upper()
     assert worlds.snapshot(keeper) == before
+
+
+def test_a_lane_that_may_not_be_seen_stops_the_run_with_all_before_it_whole_and_told(
+    server: PrivateServer, redis_client: redis.Redis, keeper: redis.Redis, jobs: Transitions
+) -> None:
+    """The lane of the job before it is on the ring, and what became of each is known."""
+    die(jobs, A, LANE)
+    die(jobs, B, OTHER_LANE)
+    lanes = [KEYS.lane_as_named(lane) for lane in (LANE, b"TEN00000000000")]
+    seen = (*(KEYS.prefix + each.encode() for each in conservation.REACHED), *lanes)
+    rights = ("reset", "on", ">pw", "&*", "+@all", "~{emq}:*", *(b"~" + key for key in seen))
+    keeper.execute_command("ACL", "SETUSER", "short", *rights)
+    with conservation.opened(server.url.replace("//", "//short:pw@")) as queue:
+        batches = requeue(queue, named([A, B]), Options(), Pace())
+        outcomes = next(batches)
+        with pytest.raises(Denied, match=B.decode()):
+            next(batches)
+    assert [(each.id, each.result, each.reason) for each in outcomes] == [(A, "moved", None), (B, "failed", "denied")]
+    assert keeper.zrange(KEYS.dead, 0, -1) == [B]
+    assert keeper.lrange(RING, 0, -1) == [LANE]
 
 
 def test_a_user_that_may_not_see_whether_a_field_expires_is_told(
