@@ -126,6 +126,27 @@ FIXED = {
         None,
         {K.schedule: None},
     ),
+    "dead and in flight, beside another of its lane": Case(
+        (
+            *(row("dead", group=LANE, attempts=1), ("ZADD", K.dead, 0, JOB), ("ZADD", K.active, 1, JOB)),
+            ("HSET", K.row(CHILD), "state", "active", "attempts", 1, "payload", "{}", "group", LANE),
+            *(("ZADD", K.active, FUTURE, CHILD), ("HSET", K.fixed("gactive"), LANE, 2)),
+        ),
+        "in_two_places",
+        "fixed",
+        None,
+        {K.active: members(CHILD) | {CHILD: float(FUTURE)}, K.fixed("gactive"): {LANE: b"1"}},
+    ),
+    "in flight and in its lane": Case(
+        (
+            *(row("active", group=LANE), ("ZADD", IN_LANE, 0, JOB), ("ZADD", K.active, 1, JOB), RUNG),
+            ("HSET", K.fixed("gactive"), LANE, 1),
+        ),
+        "in_two_places",
+        "fixed",
+        None,
+        {IN_LANE: None, K.fixed("ring"): None},
+    ),
     "in its lane and in flat pending": Case(
         (*LANE_JOB, RUNG, ("ZADD", K.pending, 0, JOB)), "in_two_places", "fixed", None, {K.pending: None}
     ),
@@ -259,6 +280,10 @@ NOT_FIXED = {
         ("no-payload", (("HSET", K.row(JOB), "state", "dead"), *TWO)),
         ("bad-row", (row("dead", attempts="many"), *TWO)),
         ("wrong-type", (("SET", K.row(JOB), "x"), *TWO)),
+        (
+            "too-many-active",
+            (row("dead", group=LANE), IN_DEAD, *(("ZADD", K.active, 1, n) for n in (JOB, *range(5001)))),
+        ),
     ),
     "grouped_in_flat_pending": (
         ("missing", (IN_PENDING,)),
@@ -278,6 +303,8 @@ NOT_FIXED = {
         ("held", (row("awaiting_children"), IN_PENDING)),
         ("same", (row("pending"), IN_PENDING)),
         ("no-payload", (("HSET", K.row(JOB), "state", "dead"), IN_PENDING)),
+        ("wrong-type", (("SET", K.row(JOB), "x"), IN_PENDING)),
+        ("wrong-type", (row("active", group=LANE), IN_PENDING, ("SET", IN_LANE, "x"))),
     ),
     "lock_field_without_ttl": (
         ("missing", ()),
@@ -318,6 +345,8 @@ LANES_NOT_FIXED = {
     [
         *((stale(rule), *case) for rule, cases in NOT_FIXED.items() for case in cases),
         *((stale(rule, None, LANE, "lane"), *case) for rule, cases in LANES_NOT_FIXED.items() for case in cases),
+        (stale("in_two_places", JOB, LANE_2), "already", (row("pending"), IN_PENDING)),
+        (stale("in_two_places", JOB, LANE_2), "already", (row("pending"), IN_PENDING, ("SET", IN_LANE_2, "x"))),
         (stale("bad_member", b"no id"), "has-row", (("HSET", K.row(b"no id"), "payload", "x"),)),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "rule", ""),
