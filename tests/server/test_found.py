@@ -62,6 +62,16 @@ def test_a_job_in_flight_of_a_group_that_names_no_lane_is_not_removed_where_its_
     assert invariants.look(redis_client).keys == before.keys
 
 
+def test_an_edit_of_a_user_who_may_not_write_names_what_was_denied(
+    redis_client: redis.Redis, keeper: redis.Redis, jobs: Transitions, queue: Queue
+) -> None:
+    jobs.enqueue(JOB, "{}")
+    keeper.execute_command("ACL", "SETUSER", "default", "-hset")
+    with pytest.raises(Denied, match="denied HSET emq"):
+        moves.edit(queue, branded.parse(JOB), b"{}", b"[]", moves.How())
+    assert redis_client.hget(jobs.keys.row(JOB), "payload") == b"{}"
+
+
 @pytest.mark.parametrize("command", ["hget", "zcard", "llen", "lrange", "sismember", "type"])
 def test_a_control_of_a_user_who_may_not_look_is_refused_whole(
     redis_client: redis.Redis, keeper: redis.Redis, jobs: Transitions, queue: Queue, command: str

@@ -540,6 +540,22 @@ def test_a_user_who_may_not_send_all_of_it_changes_nothing(
     assert worlds.snapshot(jobs.client).keys() == before.keys()
 
 
+@pytest.mark.parametrize("command", ["unlink", "zrem", "rpush", "lrem"])
+def test_a_step_of_a_user_who_lost_a_right_meanwhile_changes_nothing(
+    server: PrivateServer, jobs: Transitions, keeper: redis.Redis, command: str
+) -> None:
+    fill(jobs)
+    keeper.execute_command("ACL", "SETUSER", "short", "on", ">pw", "~*", "&*", "+@all")
+    with opened(server.url.replace("//", "//short:pw@"), "jobs") as target:
+        steps = obliterate(target, lambda _: None)
+        next(steps)
+        keeper.execute_command("ACL", "SETUSER", "short", f"-{command}")
+        before = worlds.snapshot(jobs.client)
+        with pytest.raises(Denied, match=command.upper()):
+            next(steps)
+    assert worlds.snapshot(jobs.client) == before
+
+
 def test_whatever_the_programs_send_is_asked_for_in_the_first_of_them() -> None:
     programs = changes()["obliterate"]
     assert programs == tuple(f"obliterate_{step}" for step in ("begin", "end", "members", "rest"))
