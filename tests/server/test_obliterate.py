@@ -544,6 +544,10 @@ def test_a_user_who_may_not_send_all_of_it_changes_nothing(
 def test_a_step_of_a_user_who_lost_a_right_meanwhile_changes_nothing(
     server: PrivateServer, jobs: Transitions, keeper: redis.Redis, command: str
 ) -> None:
+    try:
+        keeper.execute_command("ACL", "DRYRUN", "default", "ping")
+    except redis.ResponseError:
+        pytest.skip("no program is told here what its user may do")
     fill(jobs)
     keeper.execute_command("ACL", "SETUSER", "short", "on", ">pw", "~*", "&*", "+@all")
     with opened(server.url.replace("//", "//short:pw@"), "jobs") as target:
