@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
-SHARED = ("keys", "change")
+SHARED = ("keys", "refusal", "look", "change")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from emqctl.selection import Target
 
 FOLDER = Path(scripts.__file__).parent
 FILES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.lua"))}
-SHARED = ("keys", "change")
-PROGRAMS = [name for name in FILES if name not in SHARED]
+PROGRAMS = [name for name in FILES if name not in scripts.SHARED]
+SHARED = "".join(FILES[name] for name in scripts.SHARED)
 QUEUE = "eu-west.orders:v2 ü"  # outside the grammar, on purpose
 KEYS = QueueKeys(QUEUE)
 JOB = b"JOB0NgWEfAEJfs"
@@ -124,7 +124,7 @@ def test_every_program_has_a_caller_and_every_caller_a_program() -> None:
 def test_a_program_is_the_shared_pieces_and_its_own_file_under_the_hash_of_just_that() -> None:
     for name in PROGRAMS:
         program = scripts.program(name)
-        assert program.text == "".join(FILES[piece] for piece in (*SHARED, name))
+        assert program.text == "".join(FILES[piece] for piece in (*scripts.SHARED, name))
         assert program.sha == sha1(program.text.encode()).hexdigest()
 
 
@@ -159,7 +159,7 @@ def test_what_the_caller_passes_is_what_the_header_says(name: str) -> None:
     documented = re.findall(r"ARGV\[(\d+)(\.\.\.)?\]", header(name))
     first = int(documented[-1][0]) - 1 if documented[-1][1] else len(documented)
     assert len(words) == first + (3 if documented[-1][1] else 0)
-    steps = {step for piece in (*SHARED, name) for step in re.findall(r"#ARGV, (\d+) do", code(piece))}
+    steps = {step for piece in (*scripts.SHARED, name) for step in re.findall(r"#ARGV, (\d+) do", code(piece))}
     assert steps <= {"3"}
     assert keys[0] == KEYS.prefix
     [second] = re.findall(r"^KEYS\[2\] (.*)$", header(name), re.MULTILINE)
@@ -173,14 +173,14 @@ def test_what_the_caller_passes_is_what_the_header_says(name: str) -> None:
 def test_the_flags_of_the_header_are_those_the_program_reads_and_the_caller_sends(name: str) -> None:
     [flags] = re.findall(r"^ARGV\[1\] flags, letters of: (.*)$", header(name), re.MULTILINE)
     letters = {flag.split()[0] for flag in flags.split(", ")}
-    read = {letter for piece in (*SHARED, name) for letter in re.findall(r"\bflagged\('(\w+)'\)", code(piece))}
+    read = {letter for piece in (*scripts.SHARED, name) for letter in re.findall(r"\bflagged\('(\w+)'\)", code(piece))}
     assert read >= letters
     assert set(asked()[name].words[0]) == letters
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_errors_of_the_header_are_those_the_program_can_raise_and_the_client_knows(name: str) -> None:
-    raised = {word for piece in (*SHARED, name) for word in re.findall(r"error_reply\('(\w+)", code(piece))}
+    raised = {word for piece in (*scripts.SHARED, name) for word in re.findall(r"error_reply\('(\w+)", code(piece))}
     [errors] = re.findall(r"^Errors +(.*)$", header(name), re.MULTILINE)
     assert set(re.findall(r"EMQ\w+", errors)) == raised
     assert raised <= set(replies._OURS)
@@ -188,7 +188,7 @@ def test_the_errors_of_the_header_are_those_the_program_can_raise_and_the_client
 
 def reachable(name: str) -> str:
     """Return the code of a program with the shared functions that it uses, and they use."""
-    chunks = re.split(r"^(?=local function )", code("change"), flags=re.MULTILINE)
+    chunks = re.split(r"^(?=local function )", "".join(map(code, scripts.SHARED[1:])), flags=re.MULTILINE)
     functions = {chunk.removeprefix("local function ").partition("(")[0]: chunk for chunk in chunks[1:]}
     used, new = "", code(name)
     while new:
@@ -203,7 +203,7 @@ def test_each_write_of_a_program_is_one_whose_permission_is_asked_for_first(name
     used = reachable(name)
     called = set(re.findall(r"\bcall\('(\w+)'", used)) & WRITES
     assert len(called) >= 1
-    assert set(re.findall(r"\{ '([A-Z]+)', ", code("change") + code(name))) >= called
+    assert set(re.findall(r"\{ '([A-Z]+)', ", "".join(map(code, (*scripts.SHARED, name))))) >= called
     assert {str(command[0]) for command in asked()[name].writes} >= called
 
 
@@ -258,8 +258,7 @@ def test_now_is_the_servers_clock_in_milliseconds(redis_client: redis.Redis) -> 
 
 
 def test_the_own_queue_of_a_program_is_the_name_as_it_stands_in_the_key(redis_client: redis.Redis) -> None:
-    shared = FILES["keys"] + FILES["change"]
-    assert redis_client.eval(f"{shared}\nreturn OWN_QUEUE", 1, KEYS.prefix, "").decode() == QUEUE
+    assert redis_client.eval(f"{SHARED}\nreturn OWN_QUEUE", 1, KEYS.prefix, "").decode() == QUEUE
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "keys"])
@@ -286,10 +285,9 @@ def test_a_suffix_is_known_when_it_is_seen(text: str, is_one: bool) -> None:  # 
     ],
 )
 def test_the_programs_know_a_branded_id_as_the_client_does(redis_client: redis.Redis, text: bytes) -> None:
-    shared = FILES["keys"] + FILES["change"]
     is_one = branded.is_branded(text)
     assert (
-        bool(redis_client.eval(f"{shared}\nreturn is_branded(ARGV[2]) and 1 or 0", 1, KEYS.prefix, "", text)) is is_one
+        bool(redis_client.eval(f"{SHARED}\nreturn is_branded(ARGV[2]) and 1 or 0", 1, KEYS.prefix, "", text)) is is_one
     )
 
 
@@ -298,9 +296,8 @@ def test_the_programs_know_a_branded_id_as_the_client_does(redis_client: redis.R
 )
 def test_a_count_is_what_the_server_itself_counts_on_from(redis_client: redis.Redis, text: str) -> None:
     """A claim raises `attempts` by HINCRBY; where that fails, the job is in no set any more (H34)."""
-    shared = FILES["keys"] + FILES["change"]
     redis_client.hset("row", "attempts", text)
-    taken = redis_client.eval(f"{shared}\nreturn is_count(ARGV[2]) and 1 or 0", 1, KEYS.prefix, "", text)
+    taken = redis_client.eval(f"{SHARED}\nreturn is_count(ARGV[2]) and 1 or 0", 1, KEYS.prefix, "", text)
     try:
         counts = redis_client.hincrby("row", "attempts", 1) > 0
     except redis.ResponseError:
