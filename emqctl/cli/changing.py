@@ -216,8 +216,9 @@ def _summary(tally: Tally, queue: Queue, manner: Manner, verb: Verb) -> str:
         parts.append(f"{tally.left:,} had gone elsewhere meanwhile")
     parts += [f"{count:,} {note}" for note, count in sorted(tally.notes.items())]
     if verb.comes_back and tally.worn:
+        have, them = ("has", "it at its") if tally.worn == 1 else ("have", "them at their")
         parts.append(
-            f"{tally.worn:,} have spent {USUAL_BUDGET} or more attempts (up to {tally.attempts:,}): "
-            "a worker that allows no more buries them at their first failure"
+            f"{tally.worn:,} {have} spent {USUAL_BUDGET} or more attempts (up to {tally.attempts:,}): "
+            f"a worker that allows no more buries {them} first failure"
         )
     return "; ".join(parts)

@@ -61,8 +61,10 @@ def command(session: Session, /, queue: str, choice: Choice, manner: Manner, **f
 def _warning(found: Survey, options: Options) -> str:
     if options.reset_attempts:
         return "all get their whole budget back, and a worker that still runs one of them may be taken for a new one."
+    they = "1 has" if found.spent == 1 else f"{found.spent:,} have"
+    die = "dies at its" if found.spent == 1 else "die at their"
     budget = USUAL_BUDGET
-    return f"{found.spent:,} have {budget} or more attempts and die at their next failure where workers allow {budget}."
+    return f"{they} {budget} or more attempts and {die} next failure where workers allow {budget}."
 
 
 def ahead_of(queue: Queue) -> str:

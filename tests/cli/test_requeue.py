@@ -416,6 +416,9 @@ def test_the_question_about_one_job_is_a_sentence_about_one_job(client: redis.Re
     put(client, A)
     result = requeue("q", "--all", tty=True, stdin=b"no\n", columns=200)
     assert f"queue q: {A}\n1 dead job goes to the FRONT of q, ahead of 0 waiting; 0 have 3 or more" in result.err
+    put(client, A, attempts=3)
+    result = requeue("q", "--all", tty=True, stdin=b"no\n", columns=200)
+    assert "; 1 has 3 or more attempts and dies at its next failure where workers allow 3.\n" in result.err
 
 
 def test_the_question_about_a_reset_says_what_it_risks(client: redis.Redis, requeue: Requeue) -> None:
@@ -615,8 +618,12 @@ def test_the_account_says_how_many_attempts_are_spent(client: redis.Redis, reque
     told = "2 have spent 3 or more attempts (up to 12): a worker that allows no more buries them at their first failure"
     assert told in requeue("q", "--all", "--dry-run").err
     assert told in requeue("q", "--all", "--yes").err
+    client.delete("emq:{q}:pending")
     put(client, A, attempts=12)
-    assert "spent" not in requeue("q", A, "--reset-attempts").err
+    told = "1 has spent 3 or more attempts (up to 12): a worker that allows no more buries it at its first failure"
+    assert told in requeue("q", A, "--dry-run").err
+    reset = requeue("q", A, "--reset-attempts")
+    assert (reset.code, "spent" in reset.err) == (0, False)
 
 
 def test_quiet_leaves_the_account_out(client: redis.Redis, requeue: Requeue) -> None:
